@@ -1,0 +1,1 @@
+//! The stream-ordered device memory pool.

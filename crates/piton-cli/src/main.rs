@@ -1,0 +1,3 @@
+//! The `piton` command.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! One suite that every backend passes, each gap with its reason.

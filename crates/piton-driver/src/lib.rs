@@ -1,0 +1,1 @@
+//! The contract between piton and a device driver: no policy, no state.

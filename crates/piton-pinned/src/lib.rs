@@ -1,0 +1,1 @@
+//! The pool of page-locked host memory.

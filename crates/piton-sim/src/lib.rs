@@ -1,0 +1,1 @@
+//! The embedded simulated device: a real backend, and the tutorial for writing one.

@@ -1,0 +1,1 @@
+//! Streams, events, host functions over a driver's queues.

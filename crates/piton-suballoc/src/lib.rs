@@ -1,0 +1,1 @@
+//! Offsets only: TLSF, size classes. Never sees an address.

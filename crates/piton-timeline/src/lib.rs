@@ -1,0 +1,1 @@
+//! Timepoints, frontiers, the counters of lanes and the happens-before clock.

@@ -1,0 +1,1 @@
+//! A model of the machine: devices, links, distances, routes.

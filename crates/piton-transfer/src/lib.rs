@@ -1,0 +1,1 @@
+//! Carries copies between devices out, along the routes the topology chooses.

@@ -1,0 +1,1 @@
+//! The facade: Runtime, Device, Stream, Event, buffers, kernels and copies, without unsafe.

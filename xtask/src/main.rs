@@ -1,0 +1,3 @@
+//! Checks, tests and chores of the piton workspace.
+
+fn main() {}
