@@ -1,1 +1,73 @@
-//! The only door to atomics, locks, cells and threads: std, or loom under cfg(loom).
+//! The only door to atomics, locks, cells and threads.
+//!
+//! Every concurrent structure of piton takes its primitives from here, so that one switch decides what
+//! they are: std's atomics and parking_lot's locks normally, the [loom](https://docs.rs/loom) model
+//! checker under `cfg(loom)`. The two faces have the same names and signatures; code above does not know
+//! which it got.
+//!
+//! Locks do not poison: a panic under a lock leaves the data as the panicking code left it, so piton calls
+//! no user code (kernels, host functions, wakers) under a lock.
+//!
+//! | I want to … | take |
+//! |---|---|
+//! | count or publish | [`atomic`] |
+//! | exclude others | [`Mutex`], [`Condvar`] |
+//! | hand out memory that a protocol guards | [`UnsafeCell`] |
+//! | start a thread | [`thread`] |
+//! | keep two counters off one cache line | [`CachePadded`] |
+//! | prove a protocol | [`model`] |
+//!
+//! Reference counts that guard nothing but lifetime are `std::sync::Arc` everywhere: its handles cross
+//! crate boundaries, and its own ordering is not what piton's models are about.
+//!
+//! The switch is `cfg(loom)` alone. A dependency is never built with `cfg(test)`, so a door that also asked
+//! for `test` would hand std primitives to the model.
+
+#![forbid(unsafe_code)]
+
+#[cfg(not(loom))]
+#[path = "native.rs"]
+mod imp;
+
+#[cfg(loom)]
+#[path = "modelled.rs"]
+mod imp;
+
+pub use imp::{Condvar, Mutex, MutexGuard, UnsafeCell, atomic, hint, model, thread};
+
+pub use crossbeam_utils::CachePadded;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_condvar_hands_the_lock_back() {
+        let shared = Arc::new((Mutex::new(false), Condvar::new()));
+        let other = Arc::clone(&shared);
+        let setter = thread::spawn(move || {
+            *other.0.lock() = true;
+            other.1.notify_all();
+        });
+        let mut ready = shared.0.lock();
+        while !*ready {
+            shared.1.wait(&mut ready);
+        }
+        drop(ready);
+        setter.join().unwrap();
+    }
+
+    #[test]
+    fn a_panic_under_a_lock_does_not_poison_it() {
+        let lock = Arc::new(Mutex::new(7));
+        let other = Arc::clone(&lock);
+        let panicked = thread::spawn(move || {
+            let _guard = other.lock();
+            panic!("on purpose");
+        })
+        .join();
+        assert!(panicked.is_err());
+        assert_eq!(*lock.lock(), 7);
+    }
+}

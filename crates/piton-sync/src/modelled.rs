@@ -1,0 +1,125 @@
+//! The primitives under `cfg(loom)`: loom's, behind parking_lot's signatures.
+//!
+//! Loom's own locks return a `Result` as std's do. Loom never poisons a lock that the model goes on using
+//! (a panic ends the model), so the result is unwrapped here, once.
+
+pub use loom::{hint, thread};
+
+/// Atomic integers and their orderings.
+pub mod atomic {
+    pub use loom::sync::atomic::{
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+        fence,
+    };
+}
+
+pub use loom::cell::UnsafeCell;
+
+/// A lock.
+#[derive(Debug)]
+pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> Mutex<T> {
+    /// A lock around `value`.
+    pub fn new(value: T) -> Self {
+        Self(loom::sync::Mutex::new(value))
+    }
+
+    /// Waits for the lock.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard(Some(self.0.lock().unwrap_or_else(|e| e.into_inner())))
+    }
+
+    /// Takes the lock if nobody holds it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
+    }
+
+    /// The content, for whoever owns the lock.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// A held lock. The inner guard is absent only while a [`Condvar`] holds it.
+#[derive(Debug)]
+pub struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+
+impl<T> std::ops::Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        match &self.0 {
+            Some(guard) => guard,
+            None => unreachable!("the guard is back when wait returns"),
+        }
+    }
+}
+
+impl<T> std::ops::DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        match &mut self.0 {
+            Some(guard) => guard,
+            None => unreachable!("the guard is back when wait returns"),
+        }
+    }
+}
+
+/// A condition variable.
+#[derive(Debug, Default)]
+pub struct Condvar(loom::sync::Condvar);
+
+/// What a timed wait says. Time does not pass under loom, so it never timed out.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitTimeoutResult;
+
+impl WaitTimeoutResult {
+    /// Whether the wait ended because its time was up.
+    pub fn timed_out(&self) -> bool {
+        false
+    }
+}
+
+impl Condvar {
+    /// A condition variable nobody waits on.
+    pub fn new() -> Self {
+        Self(loom::sync::Condvar::new())
+    }
+
+    /// Gives the lock up, waits to be notified, takes the lock again.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        if let Some(inner) = guard.0.take() {
+            guard.0 = Some(self.0.wait(inner).unwrap_or_else(|e| e.into_inner()));
+        }
+    }
+
+    /// As [`Condvar::wait`]: the model has no clock, so the deadline never passes.
+    pub fn wait_until<T>(
+        &self,
+        guard: &mut MutexGuard<'_, T>,
+        _deadline: std::time::Instant,
+    ) -> WaitTimeoutResult {
+        self.wait(guard);
+        WaitTimeoutResult
+    }
+
+    /// Wakes one waiter.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes every waiter.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// Runs `f` under every schedule, up to the preemption bound in `LOOM_MAX_PREEMPTIONS`.
+pub fn model(f: impl Fn() + Sync + Send + 'static) {
+    loom::model(f);
+}
