@@ -1,1 +1,82 @@
 //! The contract between piton and a device driver: no policy, no state.
+//!
+//! # The problem
+//! Pools, streams and copies want to be written once and run on every accelerator. Vendors' interfaces differ
+//! in names, in what they can do and in what they promise. This crate says what piton asks of a device, in
+//! object-safe traits, with units, ordering, errors and safety on every method.
+//!
+//! # The idea
+//! A [`Driver`] opens [`Device`]s. A device has three things for certain: [`Memory`], [`Queues`] that run
+//! commands in order, and [`Kernels`] to run. Everything else is a *facet*: a method that returns
+//! `Some(&dyn …)` when the device has the ability and `None` when it has not. A caller asks before it calls,
+//! and nothing answers "unimplemented".
+//!
+//! **A queue is a counter.** Each accepted command gets the next [`Position`], 1, 2, 3, …; the device advances
+//! [`Queue::completed`]. There are no event objects: "is it done", "wait for it", "wake me", "let another
+//! queue wait" all name a queue and a position. CUDA keeps that counter with a stream write into a pinned page,
+//! OpenCL with a marker's callback, Vulkan with a timeline semaphore, AscendCL with an event a flush;
+//! `docs/design/driver-contract.md` goes through the four method by method.
+//!
+//! # Words
+//! | I want to … | take |
+//! |---|---|
+//! | open devices | [`Driver::open`] |
+//! | know a device | [`Device::info`] |
+//! | take and return device memory | [`Memory`] |
+//! | place physical pages at addresses of my choice | [`VirtualMemory`] |
+//! | get host memory the device can copy from | [`HostMemory`] |
+//! | run things in order | [`Queues::create`], [`Queue`] |
+//! | load and launch kernels | [`Kernels`], [`Kernel`], [`Launch`] |
+//! | run a host function in a queue's order | [`HostFunctions`] |
+//! | order work on something the host signals | [`Semaphores`] |
+//! | copy between devices | [`Peers`] |
+//! | read the device's clock | [`Timestamps`] |
+//! | use some of the cores only | [`ComputeUnits`] |
+//! | see what ran when | [`ExecutionTrace`] |
+//!
+//! # Who promises what
+//! Traits whose answers unsafe code above relies on are `unsafe trait`s: their implementers sign the
+//! `# Safety` section. Methods that let a device touch memory are `unsafe fn`s: their callers sign theirs.
+//!
+//! # Not here
+//! Caching, retry, choice of routes, waiting strategies: policy lives above. Vendor libraries: backends open
+//! them at run time, below.
+
+mod address;
+mod compute_unit;
+mod device;
+mod driver;
+mod error;
+mod host_function;
+mod host_memory;
+mod info;
+mod kernel;
+mod memory;
+mod peer;
+mod queue;
+mod semaphore;
+mod signature;
+mod timestamp;
+mod trace;
+mod virtual_memory;
+
+pub use address::{DevicePtr, DeviceRange};
+pub use compute_unit::{ComputeUnitKind, ComputeUnitSet, ComputeUnits};
+pub use device::Device;
+pub use driver::Driver;
+pub use error::{DriverError, ErrorKind, Fault, Operation, ResourceKind, VendorCode};
+pub use host_function::{HostFunction, HostFunctions};
+pub use host_memory::{HostAllocation, HostMemory, HostMemoryOptions, Locking};
+pub use info::{DeviceId, DeviceInfo, Limits, PciAddress};
+pub use kernel::{Grid, Kernel, Kernels, Launch, Module, ModuleImage};
+pub use memory::{Memory, MemoryUsage};
+pub use peer::{LinkClass, PeerAddress, PeerLink, Peers};
+pub use queue::{
+    Admission, FillPattern, HardwareQueue, Placement, Position, Priority, PriorityRange, Queue,
+    QueueFailure, QueueId, QueueOptions, Queues, WaitOutcome,
+};
+pub use semaphore::{Semaphore, Semaphores};
+pub use signature::{Access, Parameter, Signature};
+pub use timestamp::{TimestampPool, Timestamps};
+pub use trace::{ExecutionRecord, ExecutionTrace};
+pub use virtual_memory::{PageGranularity, PhysicalHandle, VirtualMemory};

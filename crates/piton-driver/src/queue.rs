@@ -1,0 +1,308 @@
+//! Queues: commands that run in order, and the counter that says how far they are.
+//!
+//! # Protocol
+//! - The n-th accepted command of a queue has position n, from 1. Commands of one queue start and end in that
+//!   order. Commands of two queues are not ordered unless one waits for the other.
+//! - [`Queue::completed`] is the last position that has *ended*: done, failed, or skipped. When it reads n,
+//!   the device touches nothing that commands 1..=n named, and the host sees what they wrote (an Acquire
+//!   load that pairs with the device's Release).
+//! - A command that fails poisons its queue: [`Queue::failure`] names it, later commands end as skipped
+//!   without running, and a queue that waits for a position at or past the failure fails in its turn. Other
+//!   queues run on.
+//! - Submitting does not start anything by itself at once, but soon: a queue nobody flushes or waits for still
+//!   runs. [`Queue::flush`] says "now".
+//! - Dropping the last handle of a queue detaches it: what was submitted still runs.
+
+#![expect(
+    unsafe_code,
+    reason = "the contract declares what implementers and callers promise"
+)]
+
+use crate::{ComputeUnitSet, DeviceId, DevicePtr, DriverError, Launch};
+use std::{any::Any, fmt, fmt::Debug, ptr::NonNull, sync::Arc, task::Waker, time::Instant};
+
+/// A command's place in its queue, from 1. Zero is the place before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(u64);
+
+impl Position {
+    /// Before the first command.
+    pub const START: Self = Self(0);
+
+    /// The place with this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// A queue's name among all queues its driver ever made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueId(pub u64);
+
+impl fmt::Display for QueueId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "queue {}", self.0)
+    }
+}
+
+/// A hardware queue of a device, from 0. Queues on the same one do not run at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HardwareQueue(pub u32);
+
+/// Whose commands go first when the device must choose. Smaller is higher, as in CUDA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(pub i32);
+
+impl Priority {
+    /// What a queue has if nobody says otherwise: the lowest.
+    pub const DEFAULT: Self = Self(0);
+}
+
+/// The priorities a device knows, from the highest (smallest number) to the lowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PriorityRange {
+    /// The smallest number.
+    pub highest: Priority,
+    /// The largest number.
+    pub lowest: Priority,
+}
+
+impl PriorityRange {
+    /// Whether the device knows this priority.
+    pub fn contains(self, priority: Priority) -> bool {
+        self.highest <= priority && priority <= self.lowest
+    }
+}
+
+/// Which hardware queue a new queue is placed on. It stays there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// The one with the fewest queues; the lowest number among equals.
+    #[default]
+    LeastLoaded,
+    /// One that no other queue is on or will be placed on.
+    Exclusive,
+    /// This one.
+    Explicit(HardwareQueue),
+}
+
+/// How a queue is to be made.
+#[derive(Clone, Debug, Default)]
+pub struct QueueOptions {
+    /// Its priority. Without the facet only [`Priority::DEFAULT`] is accepted.
+    pub priority: Priority,
+    /// Which hardware queue it goes on.
+    pub placement: Placement,
+    /// The cores its kernels may use; all of them if none are named.
+    pub compute_units: Option<ComputeUnitSet>,
+    /// A name for traces and dumps.
+    pub label: Option<Arc<str>>,
+}
+
+/// Making queues.
+pub trait Queues: Send + Sync {
+    /// Makes a queue. May block shortly.
+    ///
+    /// # Errors
+    /// [`InvalidPriority`](crate::ErrorKind::InvalidPriority), never clamped;
+    /// [`InvalidIndex`](crate::ErrorKind::InvalidIndex) for a hardware queue or core that is not there;
+    /// [`OutOfResources`](crate::ErrorKind::OutOfResources): too many queues, or no hardware queue is free to
+    /// be held exclusively.
+    fn create(&self, options: &QueueOptions) -> Result<Arc<dyn Queue>, DriverError>;
+}
+
+/// Whether a command was taken. Contention is an outcome, not an error.
+#[must_use = "a command that was not accepted will not run"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It was, at this position.
+    Accepted(Position),
+    /// The queue has no room. Nothing has changed; there is room again when `completed` has grown.
+    Full,
+}
+
+/// How a wait on the host ended.
+#[must_use = "a wait that met its deadline has not seen the work end"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitOutcome {
+    /// The position has ended.
+    Reached,
+    /// The deadline came first.
+    DeadlinePassed,
+}
+
+/// The command that poisoned a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueFailure {
+    /// Where it stood.
+    pub position: Position,
+    /// Why it failed.
+    pub error: DriverError,
+}
+
+/// The value a fill repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FillPattern {
+    /// One byte.
+    Byte(u8),
+    /// Two bytes, native order; destination and size are multiples of 2.
+    Half(u16),
+    /// Four bytes, native order; destination and size are multiples of 4.
+    Word(u32),
+}
+
+impl FillPattern {
+    /// Bytes the pattern is long.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Byte(_) => 1,
+            Self::Half(_) => 2,
+            Self::Word(_) => 4,
+        }
+    }
+}
+
+/// An in-order queue of a device.
+///
+/// Every submitting method checks sizes and addresses against the device's books where it can, copies what it
+/// is given by reference before it returns, never blocks, and answers [`Admission::Full`] rather than wait for
+/// room. `# Errors` common to all of them: [`InvalidSize`](crate::ErrorKind::InvalidSize),
+/// [`UnknownAddress`](crate::ErrorKind::UnknownAddress), [`DeviceLost`](crate::ErrorKind::DeviceLost); the
+/// command was then not submitted and took no position.
+///
+/// # Safety
+/// Implementers promise the protocol at the top of this module: unsafe code above frees and reuses memory on
+/// the word of [`completed`](Queue::completed).
+pub unsafe trait Queue: Any + Send + Sync + Debug {
+    /// The queue's name.
+    fn id(&self) -> QueueId;
+
+    /// The device it runs on.
+    fn device(&self) -> DeviceId;
+
+    /// Its priority.
+    fn priority(&self) -> Priority;
+
+    /// The hardware queue it is placed on.
+    fn hardware_queue(&self) -> HardwareQueue;
+
+    /// The last position given out. Does not block.
+    fn submitted(&self) -> Position;
+
+    /// The last position that has ended. Does not block; an Acquire load.
+    fn completed(&self) -> Position;
+
+    /// The first failure, once there is one. If `completed` has reached its position, this returns it.
+    fn failure(&self) -> Option<QueueFailure>;
+
+    /// Launches a kernel.
+    ///
+    /// # Safety
+    /// Each buffer argument is live device memory of the extent the kernel uses, until the command has ended;
+    /// no other command or host access conflicts with its use unless ordered with it.
+    ///
+    /// # Errors
+    /// [`InvalidArguments`](crate::ErrorKind::InvalidArguments), [`InvalidGrid`](crate::ErrorKind::InvalidGrid),
+    /// [`ForeignObject`](crate::ErrorKind::ForeignObject) for a kernel of another device.
+    unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Admission, DriverError>;
+
+    /// Copies `bytes` bytes of page-locked host memory to the device.
+    ///
+    /// # Safety
+    /// `src` is valid for reads, and `dst` live device memory, until the command has ended; nothing writes
+    /// the source, or uses the destination, unless ordered.
+    ///
+    /// # Errors
+    /// [`NotPageLocked`](crate::ErrorKind::NotPageLocked).
+    unsafe fn copy_to_device(
+        &self,
+        dst: DevicePtr,
+        src: NonNull<u8>,
+        bytes: u64,
+    ) -> Result<Admission, DriverError>;
+
+    /// Copies `bytes` bytes of device memory to page-locked host memory.
+    ///
+    /// # Safety
+    /// `dst` is valid for writes, and `src` live device memory, until the command has ended; no reference to
+    /// the destination exists meanwhile, and nothing writes the source unless ordered.
+    ///
+    /// # Errors
+    /// [`NotPageLocked`](crate::ErrorKind::NotPageLocked).
+    unsafe fn copy_to_host(
+        &self,
+        dst: NonNull<u8>,
+        src: DevicePtr,
+        bytes: u64,
+    ) -> Result<Admission, DriverError>;
+
+    /// Copies `bytes` bytes within the device. Overlapping ranges are refused.
+    ///
+    /// # Safety
+    /// Both are live device memory until the command has ended; no use of either conflicts unless ordered.
+    ///
+    /// # Errors
+    /// [`AlreadyMapped`](crate::ErrorKind::AlreadyMapped) names the source where the ranges overlap.
+    unsafe fn copy_on_device(
+        &self,
+        dst: DevicePtr,
+        src: DevicePtr,
+        bytes: u64,
+    ) -> Result<Admission, DriverError>;
+
+    /// Fills `bytes` bytes with a repeated pattern.
+    ///
+    /// # Safety
+    /// The range is live device memory until the command has ended; no use of it conflicts unless ordered.
+    ///
+    /// # Errors
+    /// [`Misaligned`](crate::ErrorKind::Misaligned) where address or size is not a multiple of the pattern's.
+    unsafe fn fill(
+        &self,
+        dst: DevicePtr,
+        pattern: FillPattern,
+        bytes: u64,
+    ) -> Result<Admission, DriverError>;
+
+    /// Later commands start when `other` has completed `position`. Holds no host thread.
+    ///
+    /// The position must have been submitted, so such waits alone can never form a cycle.
+    ///
+    /// # Errors
+    /// [`UnknownPosition`](crate::ErrorKind::UnknownPosition);
+    /// [`ForeignObject`](crate::ErrorKind::ForeignObject) for a queue of another driver.
+    fn wait_for(&self, other: &dyn Queue, position: Position) -> Result<Admission, DriverError>;
+
+    /// Starts what was submitted, now. Does not wait for it.
+    ///
+    /// # Errors
+    /// [`DeviceLost`](crate::ErrorKind::DeviceLost).
+    fn flush(&self) -> Result<(), DriverError>;
+
+    /// Blocks the calling thread until `position` has ended or `deadline` has passed; flushes first.
+    ///
+    /// A failed or skipped command has ended too: ask [`failure`](Queue::failure).
+    ///
+    /// # Errors
+    /// [`UnknownPosition`](crate::ErrorKind::UnknownPosition);
+    /// [`Deadlock`](crate::ErrorKind::Deadlock) where the device knows that it can never end;
+    /// [`DeviceLost`](crate::ErrorKind::DeviceLost).
+    fn wait(
+        &self,
+        position: Position,
+        deadline: Option<Instant>,
+    ) -> Result<WaitOutcome, DriverError>;
+
+    /// Wakes `waker` once when `position` has ended, at once if it has; flushes first. Does not block.
+    ///
+    /// The waker is called under no lock. It may be called more than once if `notify` was.
+    ///
+    /// # Errors
+    /// As [`wait`](Queue::wait).
+    fn notify(&self, position: Position, waker: &Waker) -> Result<(), DriverError>;
+}

@@ -1,0 +1,34 @@
+//! What ran when, as the device saw it.
+
+use crate::{DeviceId, Operation, Position, QueueId};
+use std::sync::Arc;
+
+/// One command that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutionRecord {
+    /// The queue it was on.
+    pub queue: QueueId,
+    /// Its position there.
+    pub position: Position,
+    /// What it was.
+    pub operation: Operation,
+    /// When it started, in nanoseconds of the device's clock.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// Bytes it moved or filled; 0 for others.
+    pub bytes: u64,
+    /// The kernel's name, for launches.
+    pub kernel: Option<Arc<str>>,
+    /// The other device, for copies between two.
+    pub peer: Option<DeviceId>,
+}
+
+/// Records of what ran, kept by the device while asked to.
+pub trait ExecutionTrace: Send + Sync {
+    /// Starts keeping records, at most `capacity`; what was kept before is dropped.
+    fn start(&self, capacity: usize);
+
+    /// Stops, and hands out what was kept, in order of ending, with the number that found no room.
+    fn finish(&self) -> (Vec<ExecutionRecord>, u64);
+}
