@@ -33,7 +33,9 @@ mod imp;
 #[path = "modelled.rs"]
 mod imp;
 
-pub use imp::{Condvar, Mutex, MutexGuard, UnsafeCell, atomic, hint, model, thread};
+pub use imp::{
+    Condvar, Mutex, MutexGuard, UnsafeCell, WaitTimeoutResult, atomic, hint, model, thread,
+};
 
 pub use crossbeam_utils::CachePadded;
 

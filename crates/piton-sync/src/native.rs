@@ -1,6 +1,6 @@
 //! The primitives of an ordinary build: std's atomics and threads, parking_lot's locks.
 
-pub use parking_lot::{Condvar, Mutex, MutexGuard};
+pub use parking_lot::{Condvar, Mutex, MutexGuard, WaitTimeoutResult};
 pub use std::{hint, thread};
 
 /// Atomic integers and their orderings.

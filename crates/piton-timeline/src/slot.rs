@@ -1,0 +1,142 @@
+//! One lane's place in the timeline, and its counters.
+//!
+//! # Protocol
+//! | word | written by | order |
+//! |---|---|---|
+//! | `submitted` | the lane's owner, by `fetch_max` | Release; pairs with Acquire loads in `retire` and queries |
+//! | `done` | anyone who learnt of completions, by `fetch_max` | Release after the work; an Acquire load that reads it sees the work |
+//! | `failed` | as `done`, by `fetch_min` | Release, before the `done` that covers it |
+//! | `generation` | the timeline, under its lock, when a slot gets a new tenant | Release |
+//!
+//! **Numbers never go back, not even between tenants.** A new lane starts at the seq where the old one stopped
+//! (`base`), so a late completion of the old lane raises `done` to at most `base`, and a stale timepoint is at
+//! most `base`, hence complete. Nothing needs to read generation and counter together.
+
+use crate::clock::Clock;
+use piton_sync::{
+    CachePadded, Mutex,
+    atomic::{AtomicU32, AtomicU64, Ordering},
+};
+use std::{fmt, sync::Arc};
+
+/// Where a lane's completions come from, when nobody calls [`Lane::complete`](crate::Lane::complete).
+///
+/// Whoever implements this is trusted with memory safety by the pools above: a number that comes too early
+/// lets memory be reused under running work. The facade offers no way to implement it from outside.
+pub trait Progress: Send + Sync {
+    /// How many submissions of the source have ended, counted from 1. Never decreases. Does not block. What
+    /// the work wrote is visible to the caller.
+    fn completed(&self) -> u64;
+
+    /// The first submission that failed, if one has. Does not block.
+    fn failed(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// A lane has not failed while its word holds this.
+const NOT_FAILED: u64 = u64::MAX;
+
+struct Source {
+    progress: Arc<dyn Progress>,
+    /// The lane's seq at the source's zero.
+    base: u64,
+}
+
+/// The counters of one lane.
+pub(crate) struct Slot {
+    submitted: CachePadded<AtomicU64>,
+    done: CachePadded<AtomicU64>,
+    failed: AtomicU64,
+    generation: AtomicU32,
+    source: Mutex<Option<Source>>,
+    pub(crate) clock: Mutex<Clock>,
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot")
+            .field("submitted", &self.submitted())
+            .field("done", &self.done())
+            .field("generation", &self.generation())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Slot {
+    pub(crate) fn new() -> Self {
+        Self {
+            submitted: CachePadded::new(AtomicU64::new(0)),
+            done: CachePadded::new(AtomicU64::new(0)),
+            failed: AtomicU64::new(NOT_FAILED),
+            generation: AtomicU32::new(0),
+            source: Mutex::new(None),
+            clock: Mutex::new(Clock::default()),
+        }
+    }
+
+    pub(crate) fn submitted(&self) -> u64 {
+        self.submitted.load(Ordering::Acquire)
+    }
+
+    /// Pairs with the Release in [`complete`](Self::complete).
+    pub(crate) fn done(&self) -> u64 {
+        self.done.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn failed(&self) -> Option<u64> {
+        let failed = self.failed.load(Ordering::Acquire);
+        (failed != NOT_FAILED).then_some(failed)
+    }
+
+    pub(crate) fn submit(&self, seq: u64) {
+        self.submitted.fetch_max(seq, Ordering::Release);
+    }
+
+    pub(crate) fn complete(&self, seq: u64) {
+        self.done.fetch_max(seq, Ordering::Release);
+    }
+
+    pub(crate) fn fail(&self, seq: u64) {
+        self.failed.fetch_min(seq, Ordering::Release);
+    }
+
+    /// Asks the source, if there is one, and returns what is done now. The source is called under the slot's
+    /// source lock, which nothing else waits for: it does not block by contract.
+    pub(crate) fn refresh(&self) -> u64 {
+        if let Some(source) = &*self.source.lock() {
+            if let Some(failed) = source.progress.failed() {
+                self.fail(source.base.saturating_add(failed));
+            }
+            self.complete(source.base.saturating_add(source.progress.completed()));
+        }
+        self.done()
+    }
+
+    /// Whether everything submitted is done, so that the slot may get a new tenant.
+    pub(crate) fn is_drained(&self) -> bool {
+        let submitted = self.submitted();
+        self.done() >= submitted || self.refresh() >= submitted
+    }
+
+    /// Gives the drained slot to a new lane. Called under the timeline's lock. Returns generation and base.
+    pub(crate) fn settle(&self, progress: Option<Arc<dyn Progress>>, is_first: bool) -> (u32, u64) {
+        let base = self.submitted();
+        let generation = self.generation().wrapping_add(u32::from(!is_first));
+        self.generation.store(generation, Ordering::Release);
+        self.failed.store(NOT_FAILED, Ordering::Release);
+        self.clock.lock().clear();
+        *self.source.lock() = progress.map(|progress| Source { progress, base });
+        (generation, base)
+    }
+
+    /// Forgets the source of a drained lane.
+    pub(crate) fn close(&self) {
+        let source = self.source.lock().take();
+        drop(source);
+    }
+}
