@@ -1,1 +1,69 @@
-//! Offsets only: TLSF, size classes. Never sees an address.
+//! Offsets only: who owns which bytes of a range, decided in constant time.
+//!
+//! # Problem
+//! Device memory cannot hold an allocator's headers: the host may not be able to read it at all. The books must
+//! lie beside the memory, stay small, and answer in a few tens of nanoseconds however many pieces there are.
+//!
+//! # Idea
+//! [`Tlsf`] divides a range of `capacity` bytes into *extents*. Each extent is one 32-byte record in a slab; records
+//! link to their neighbours by `u32` index, and free ones hang in bins by size, found through two levels of bitmaps.
+//! A free extent belongs to a [`Domain`]: [`Domain::SHARED`] is everyone's; any other number is a set of extents
+//! that only those who name it may take. A stream-ordered pool gives each lane a domain, so that memory freed on a
+//! lane is at once the lane's own again while others wait for a timepoint, all over the same records.
+//!
+//! This crate never sees an address, a device or a clock, so it is property-tested, fuzzed and measured alone.
+//!
+//! # Words
+//! *extent*: a run of bytes that is wholly live or wholly free. *chunk*: a live extent, as handed out. *unit*: the
+//! granularity, a power of two. *padding*: rounding up to units. *stamp*: a number a free extent of a domain carries;
+//! the domain gives up its extents in the order of their stamps.
+//!
+//! # Guarantees
+//! - Chunks never overlap, lie inside the range and start at a multiple of the alignment asked for.
+//! - Two neighbouring free extents of one domain are always one extent.
+//! - `capacity = live + padding + the free bytes of all domains`; [`Tlsf::check`] walks everything and says so.
+//! - No public function panics, whatever it is given.
+//!
+//! # Not here
+//! Locks, several ranges, timepoints: the pools' business.
+//!
+//! | I want to | type |
+//! | --- | --- |
+//! | place chunks in one range | [`Tlsf`] |
+//! | round requests so that few sizes exist | [`SizeClass`] |
+//! | see every extent | [`Tlsf::extents`], [`Extent`] |
+//!
+//! ```
+//! use piton_suballoc::{Domain, Tlsf};
+//!
+//! let mut range = Tlsf::new(1 << 20, 256)?;
+//! let chunk = range.allocate(Domain::SHARED, 1000, 256).expect("the range is empty");
+//! assert_eq!((chunk.offset, chunk.bytes), (0, 1024));
+//!
+//! // Freed on lane 3 at its seventh step: lane 3 may take it at once, others once step 7 is known to be done.
+//! let lane = Domain::new(3).expect("a small number");
+//! range.free(chunk.id, lane, 7)?;
+//! assert_eq!(range.allocate(lane, 1024, 256).map(|again| again.offset), Some(0));
+//! assert_eq!(range.release_up_to(lane, 7), 0, "the lane took it again");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod bins;
+mod check;
+mod domain;
+mod error;
+mod extent;
+mod order;
+mod records;
+mod search;
+mod size_class;
+mod tlsf;
+
+pub use check::Inconsistency;
+pub use domain::Domain;
+pub use error::{ConfigError, ExtentError};
+pub use extent::{Chunk, Extent, ExtentId, ExtentState};
+pub use size_class::SizeClass;
+pub use tlsf::{DomainUsage, Tlsf, Usage};

@@ -1,0 +1,189 @@
+//! Bins of one domain: free extents by size, found through two levels of bitmaps.
+//!
+//! Sizes below 32 units have a bin each; above, each doubling is cut into 32 bins of equal width. A set bit says that
+//! a bin has an extent, and only then does its head mean anything, so an emptied `Bins` can serve another domain
+//! without being cleared.
+//!
+//! This file knows sizes and bits; links between extents are the records' (`records`).
+
+use crate::records::{NIL, Records};
+
+/// log2 of the bins in a doubling.
+const STEP_BITS: u32 = 5;
+const STEPS: u32 = 1 << STEP_BITS;
+
+/// Number of a bin: doubling times 32 plus step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Bin(u32);
+
+impl Bin {
+    /// The bin that extents of `units` units (at least one) hang in.
+    pub(crate) const fn of(units: u32) -> Self {
+        if units < STEPS {
+            return Self(units);
+        }
+        let shift = units.ilog2() - STEP_BITS;
+        Self((shift + 1) * STEPS + ((units >> shift) & (STEPS - 1)))
+    }
+
+    /// The bin of the next larger sizes.
+    pub(crate) const fn above(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    const fn level(self) -> u32 {
+        self.0 / STEPS
+    }
+
+    const fn step(self) -> u32 {
+        self.0 % STEPS
+    }
+}
+
+/// The free extents of one domain.
+#[derive(Debug)]
+pub(crate) struct Bins {
+    /// Bit per doubling that has an extent.
+    levels: u32,
+    /// Per doubling, bit per bin that has an extent.
+    steps: Box<[u32]>,
+    /// First extent of each bin; meaningful only where the bit is set.
+    heads: Box<[u32]>,
+    /// Oldest and newest extent in the order of stamps; used by lanes' domains only.
+    pub(crate) oldest: u32,
+    pub(crate) newest: u32,
+    /// Units in the domain.
+    pub(crate) free_units: u32,
+    /// Extents in the domain.
+    pub(crate) extents: u32,
+}
+
+impl Bins {
+    /// No extents; room for those of up to `largest` units.
+    pub(crate) fn new(largest: u32) -> Self {
+        let levels = Bin::of(largest).level() as usize + 1;
+        Self {
+            levels: 0,
+            steps: vec![0; levels].into(),
+            heads: vec![NIL; levels * STEPS as usize].into(),
+            oldest: NIL,
+            newest: NIL,
+            free_units: 0,
+            extents: 0,
+        }
+    }
+
+    /// First extent of `bin`, or `NIL`.
+    pub(crate) fn head(&self, bin: Bin) -> u32 {
+        match self.steps.get(bin.level() as usize) {
+            Some(steps) if steps & (1 << bin.step()) != 0 => self.heads[bin.0 as usize],
+            _ => NIL,
+        }
+    }
+
+    /// The first bin from `bin` upwards that has an extent.
+    pub(crate) fn first_from(&self, bin: Bin) -> Option<Bin> {
+        let level = bin.level();
+        let here = self.steps.get(level as usize)? & (u32::MAX << bin.step());
+        if here != 0 {
+            return Some(Bin(level * STEPS + here.trailing_zeros()));
+        }
+        let above = self.levels & u32::MAX.checked_shl(level + 1).unwrap_or(0);
+        if above == 0 {
+            return None;
+        }
+        let level = above.trailing_zeros();
+        Some(Bin(
+            level * STEPS + self.steps[level as usize].trailing_zeros()
+        ))
+    }
+
+    /// The bin of the largest extents.
+    pub(crate) fn last(&self) -> Option<Bin> {
+        let level = self.levels.checked_ilog2()?;
+        Some(Bin(level * STEPS + self.steps[level as usize].ilog2()))
+    }
+
+    /// Hangs an extent into the bin of its size.
+    pub(crate) fn insert(&mut self, records: &mut Records, index: u32) {
+        let units = records.at(index).units;
+        let bin = Bin::of(units);
+        let head = self.head(bin);
+        let record = records.at_mut(index);
+        record.bin_prev = NIL;
+        record.bin_next = head;
+        if head != NIL {
+            records.at_mut(head).bin_prev = index;
+        }
+        self.heads[bin.0 as usize] = index;
+        self.steps[bin.level() as usize] |= 1 << bin.step();
+        self.levels |= 1 << bin.level();
+        self.free_units += units;
+        self.extents += 1;
+    }
+
+    /// Takes an extent out of the bin of its size.
+    pub(crate) fn remove(&mut self, records: &mut Records, index: u32) {
+        let record = *records.at(index);
+        if record.bin_next != NIL {
+            records.at_mut(record.bin_next).bin_prev = record.bin_prev;
+        }
+        if record.bin_prev != NIL {
+            records.at_mut(record.bin_prev).bin_next = record.bin_next;
+        } else {
+            self.set_head(Bin::of(record.units), record.bin_next);
+        }
+        self.free_units -= record.units;
+        self.extents -= 1;
+    }
+
+    fn set_head(&mut self, bin: Bin, head: u32) {
+        self.heads[bin.0 as usize] = head;
+        if head == NIL {
+            let steps = &mut self.steps[bin.level() as usize];
+            *steps &= !(1 << bin.step());
+            if *steps == 0 {
+                self.levels &= !(1 << bin.level());
+            }
+        }
+    }
+
+    /// Whether the bit of a doubling agrees with the bits of its bins, for all of them; for `check`.
+    pub(crate) fn bits_agree(&self) -> bool {
+        (0u32..)
+            .zip(self.steps.iter())
+            .all(|(level, &steps)| (steps != 0) == (self.levels & (1 << level) != 0))
+    }
+
+    /// The bins that have extents, in order of size; for `check` and walks.
+    pub(crate) fn occupied(&self) -> impl Iterator<Item = Bin> {
+        let mut next = self.first_from(Bin(0));
+        std::iter::from_fn(move || {
+            let bin = next?;
+            next = self.first_from(bin.above());
+            Some(bin)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_follow_sizes_without_gaps() {
+        let mut last = Bin::of(1);
+        for units in 2..100_000 {
+            let bin = Bin::of(units);
+            assert!(bin == last || bin == last.above(), "{units} units");
+            last = bin;
+        }
+        assert_eq!(Bin::of(u32::MAX).level(), 27);
+    }
+
+    #[test]
+    fn a_bin_above_the_smallest_sizes_spans_a_thirtysecond_of_its_doubling() {
+        assert_eq!(Bin::of(1 << 10), Bin::of((1 << 10) + 31));
+        assert_ne!(Bin::of(1 << 10), Bin::of((1 << 10) + 32));
+    }
+}

@@ -1,0 +1,79 @@
+//! What callers can get wrong. Running out of room is not an error but an answer (`None`).
+
+use std::error::Error;
+use std::fmt;
+
+/// A range that cannot be managed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The unit is not a power of two.
+    UnitNotPowerOfTwo {
+        /// Bytes asked for as the unit.
+        unit: u64,
+    },
+    /// The capacity is zero or not a whole number of units.
+    CapacityNotWholeUnits {
+        /// Bytes of the range.
+        capacity: u64,
+        /// Bytes of a unit.
+        unit: u64,
+    },
+    /// The range has more units than `u32` links can count.
+    TooManyUnits {
+        /// Units in the range.
+        units: u64,
+        /// Most units a range may have.
+        limit: u64,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnitNotPowerOfTwo { unit } => {
+                write!(f, "a unit of {unit} bytes is not a power of two")
+            }
+            Self::CapacityNotWholeUnits { capacity, unit } => {
+                write!(
+                    f,
+                    "a range of {capacity} bytes is not a positive number of units of {unit} bytes"
+                )
+            }
+            Self::TooManyUnits { units, limit } => {
+                write!(f, "a range of {units} units exceeds the limit of {limit}")
+            }
+        }
+    }
+}
+
+impl Error for ConfigError {}
+
+/// An [`ExtentId`](crate::ExtentId) or [`Domain`](crate::Domain) that does not fit the call. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExtentError {
+    /// The id names no live chunk: freed before, or from another range.
+    NotLive,
+    /// The id names no free extent of the domain: taken, merged or moved since.
+    NotFree,
+    /// The domain still has free extents.
+    DomainNotEmpty {
+        /// Bytes free in the domain.
+        bytes: u64,
+    },
+}
+
+impl fmt::Display for ExtentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotLive => f.write_str("the id names no live chunk of this range"),
+            Self::NotFree => f.write_str("the id names no free extent of this domain"),
+            Self::DomainNotEmpty { bytes } => {
+                write!(f, "the domain still has {bytes} free bytes")
+            }
+        }
+    }
+}
+
+impl Error for ExtentError {}

@@ -1,0 +1,55 @@
+//! What the outside sees of an extent: identities, chunks and the view of a walk. No addresses, no links.
+
+use crate::domain::Domain;
+
+/// Names one extent in one state. It goes stale when the extent is taken, freed, merged or split, and a stale id is
+/// refused (until the same record has been through 2^32 states in between).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExtentId {
+    /// Which record.
+    pub(crate) index: u32,
+    /// Which state of it: a range numbers its extents' states one after the other.
+    pub(crate) serial: u32,
+}
+
+/// A live extent as [`Tlsf::allocate`](crate::Tlsf::allocate) hands it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a chunk that is forgotten stays live"]
+pub struct Chunk {
+    /// Give it back with this.
+    pub id: ExtentId,
+    /// Bytes from the start of the range; a multiple of the unit and of the alignment asked for.
+    pub offset: u64,
+    /// Bytes that belong to the chunk: the request rounded up to units.
+    pub bytes: u64,
+}
+
+/// One extent of a range, as seen by a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Its name for as long as it stays as it is.
+    pub id: ExtentId,
+    /// Bytes from the start of the range.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Live or free.
+    pub state: ExtentState,
+}
+
+/// Whether an extent is in use, and if not, whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtentState {
+    /// Handed out.
+    Live {
+        /// Bytes at the end that were not asked for.
+        padding: u64,
+    },
+    /// To be had by those who name the domain.
+    Free {
+        /// Whose it is.
+        domain: Domain,
+        /// Largest stamp of the bytes in it; 0 in [`Domain::SHARED`].
+        stamp: u64,
+    },
+}

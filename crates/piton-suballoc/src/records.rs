@@ -1,0 +1,273 @@
+//! The slab of records: one per extent, linked by `u32` index in order of offset.
+//!
+//! What every operation touches is 32 bytes, so that a record never straddles a cache line. What only extents of a
+//! lane's domain need (their place in the order of stamps) lies in a second slab of the same indices.
+//!
+//! Invariants: the records reachable from `head` by `next` cover the range without gap or overlap; a vacant record is
+//! reachable from `vacant` only. This file keeps neighbours; bins and domains are kept by `bins` and `tlsf`.
+
+use crate::domain::Domain;
+use crate::extent::ExtentId;
+
+/// The link to nowhere.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// State word of a record whose extent is live. Domain indices are far below.
+const LIVE: u32 = u32::MAX;
+/// State word of a record without extent.
+const VACANT: u32 = u32::MAX - 1;
+
+/// One extent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    /// Start, in units.
+    pub(crate) offset: u32,
+    /// Length, in units.
+    pub(crate) units: u32,
+    /// Neighbour below.
+    pub(crate) prev: u32,
+    /// Neighbour above; next vacant record if vacant.
+    pub(crate) next: u32,
+    /// Free: previous in the bin. Live: bytes of padding, always less than a unit.
+    pub(crate) bin_prev: u32,
+    /// Free: next in the bin.
+    pub(crate) bin_next: u32,
+    /// `LIVE`, `VACANT`, or the index of the domain it is free in.
+    state: u32,
+    /// Changes with the state, so that stale ids are told.
+    serial: u32,
+}
+
+impl Record {
+    pub(crate) const fn is_live(&self) -> bool {
+        self.state == LIVE
+    }
+
+    pub(crate) const fn is_free_in(&self, domain: Domain) -> bool {
+        self.state == domain.index()
+    }
+
+    /// The domain it is free in, if it is.
+    pub(crate) const fn domain(&self) -> Option<Domain> {
+        if self.state < VACANT {
+            Some(Domain::from_index(self.state))
+        } else {
+            None
+        }
+    }
+
+    pub(crate) const fn end(&self) -> u32 {
+        self.offset + self.units
+    }
+}
+
+/// Place of a free extent in its domain's order of stamps. Meaningless for other records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Order {
+    pub(crate) prev: u32,
+    pub(crate) next: u32,
+    pub(crate) stamp: u64,
+}
+
+/// All records of one range.
+#[derive(Debug)]
+pub(crate) struct Records {
+    records: Vec<Record>,
+    orders: Vec<Order>,
+    vacant: u32,
+    next_serial: u32,
+    in_use: u32,
+}
+
+impl Records {
+    /// One record of `units` units, without state as yet: the caller makes it free.
+    pub(crate) fn covering(units: u32) -> (Self, u32) {
+        let mut records = Self {
+            records: Vec::new(),
+            orders: Vec::new(),
+            vacant: NIL,
+            next_serial: 0,
+            in_use: 0,
+        };
+        let index = records.occupy(Record {
+            offset: 0,
+            units,
+            prev: NIL,
+            next: NIL,
+            bin_prev: NIL,
+            bin_next: NIL,
+            state: LIVE,
+            serial: 0,
+        });
+        (records, index)
+    }
+
+    pub(crate) fn at(&self, index: u32) -> &Record {
+        &self.records[index as usize]
+    }
+
+    pub(crate) fn at_mut(&mut self, index: u32) -> &mut Record {
+        &mut self.records[index as usize]
+    }
+
+    pub(crate) fn order(&self, index: u32) -> &Order {
+        &self.orders[index as usize]
+    }
+
+    pub(crate) fn order_mut(&mut self, index: u32) -> &mut Order {
+        &mut self.orders[index as usize]
+    }
+
+    /// How many extents there are.
+    pub(crate) const fn in_use(&self) -> u32 {
+        self.in_use
+    }
+
+    pub(crate) fn id(&self, index: u32) -> ExtentId {
+        ExtentId {
+            index,
+            serial: self.at(index).serial,
+        }
+    }
+
+    /// The record an id names, unless the id is stale or foreign.
+    pub(crate) fn resolve(&self, id: ExtentId) -> Option<&Record> {
+        let record = self.records.get(id.index as usize)?;
+        (record.serial == id.serial && record.state != VACANT).then_some(record)
+    }
+
+    /// Makes the extent live. `padding` is in bytes.
+    pub(crate) fn set_live(&mut self, index: u32, padding: u32) {
+        self.set_state(index, LIVE);
+        self.at_mut(index).bin_prev = padding;
+    }
+
+    /// Makes the extent free in `domain`; the caller hangs it into a bin.
+    pub(crate) fn set_free(&mut self, index: u32, domain: Domain) {
+        self.set_state(index, domain.index());
+    }
+
+    fn set_state(&mut self, index: u32, state: u32) {
+        let serial = self.next_serial;
+        self.next_serial = serial.wrapping_add(1);
+        let record = self.at_mut(index);
+        record.state = state;
+        record.serial = serial;
+    }
+
+    /// Cuts `units` off the low end of `index`; the new record has the state of the old one.
+    pub(crate) fn split_low(&mut self, index: u32, units: u32) -> u32 {
+        let old = *self.at(index);
+        let low = self.occupy(Record {
+            units,
+            next: index,
+            ..old
+        });
+        if old.prev != NIL {
+            self.at_mut(old.prev).next = low;
+        }
+        let high = self.at_mut(index);
+        high.prev = low;
+        high.offset += units;
+        high.units -= units;
+        low
+    }
+
+    /// Cuts everything above the first `units` off `index`; the new record has the state of the old one.
+    pub(crate) fn split_high(&mut self, index: u32, units: u32) -> u32 {
+        let old = *self.at(index);
+        let high = self.occupy(Record {
+            offset: old.offset + units,
+            units: old.units - units,
+            prev: index,
+            ..old
+        });
+        if old.next != NIL {
+            self.at_mut(old.next).prev = high;
+        }
+        let low = self.at_mut(index);
+        low.next = high;
+        low.units = units;
+        high
+    }
+
+    /// Joins the neighbour above into `index` and vacates its record. The caller has taken both out of their bins.
+    pub(crate) fn absorb_next(&mut self, index: u32) {
+        let gone = self.at(index).next;
+        let Record { units, next, .. } = *self.at(gone);
+        let kept = self.at_mut(index);
+        kept.units += units;
+        kept.next = next;
+        if next != NIL {
+            self.at_mut(next).prev = index;
+        }
+        let vacant = std::mem::replace(&mut self.vacant, gone);
+        let record = self.at_mut(gone);
+        record.state = VACANT;
+        record.next = vacant;
+        self.in_use -= 1;
+    }
+
+    fn occupy(&mut self, record: Record) -> u32 {
+        self.in_use += 1;
+        let index = self.vacant;
+        if index != NIL {
+            self.vacant = self.at(index).next;
+            *self.at_mut(index) = record;
+            return index;
+        }
+        // A range has at most as many extents as units, and fewer units than `NIL`.
+        let index = u32::try_from(self.records.len()).unwrap_or(NIL);
+        self.records.push(record);
+        self.orders.push(Order {
+            prev: NIL,
+            next: NIL,
+            stamp: 0,
+        });
+        index
+    }
+
+    /// Vacant records, counted by walking their list; for `check`. At most one more than there are records.
+    pub(crate) fn count_vacant(&self) -> usize {
+        let mut count = 0;
+        let mut index = self.vacant;
+        while index != NIL && count <= self.records.len() {
+            count += 1;
+            index = self.at(index).next;
+        }
+        count
+    }
+
+    /// Records of either kind.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_half_a_cache_line() {
+        assert_eq!(size_of::<Record>(), 32);
+        assert_eq!(size_of::<Order>(), 16);
+    }
+
+    #[test]
+    fn splitting_and_absorbing_gives_the_old_extent_back() {
+        let (mut records, whole) = Records::covering(100);
+        let low = records.split_low(whole, 30);
+        let high = records.split_high(whole, 50);
+        assert_eq!((records.at(low).offset, records.at(low).units), (0, 30));
+        assert_eq!(
+            (records.at(whole).offset, records.at(whole).units),
+            (30, 50)
+        );
+        assert_eq!((records.at(high).offset, records.at(high).units), (80, 20));
+        records.absorb_next(low);
+        records.absorb_next(low);
+        assert_eq!((records.at(low).offset, records.at(low).units), (0, 100));
+        assert_eq!((records.in_use(), records.count_vacant()), (1, 2));
+    }
+}

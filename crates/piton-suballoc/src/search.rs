@@ -1,0 +1,91 @@
+//! Which free extent a request gets: best fit in effect, in a bounded number of steps.
+//!
+//! Of the bin of the request's own size, and of the first bin above it that has extents, up to [`TRIES`] extents are
+//! looked at; the smallest that fits wins, the lowest offset among equals. On recorded traces that places within a
+//! thousandth of true best fit. If neither bin yields a fit, an alignment larger than a unit tries the first bin in
+//! which anything fits wherever it starts. Only when the answer would be "none" are the bins in between looked
+//! through to their ends: that costs a walk, but "none" makes the caller ask a driver, which costs far more.
+
+use crate::bins::{Bin, Bins};
+use crate::records::{NIL, Record, Records};
+
+/// Extents looked at in a bin before the best of them is taken.
+const TRIES: u32 = 8;
+
+/// A request in units.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fit {
+    /// Length, at least one.
+    pub(crate) units: u32,
+    /// Alignment of the start, a power of two, at least one.
+    pub(crate) align: u32,
+}
+
+impl Fit {
+    /// Where in the extent the request would start, if it fits.
+    pub(crate) fn start_in(self, record: &Record) -> Option<u32> {
+        let start = record.offset.checked_next_multiple_of(self.align)?;
+        let end = start.checked_add(self.units)?;
+        (end <= record.end()).then_some(start)
+    }
+
+    /// The extent to place the request in.
+    pub(crate) fn find(self, bins: &Bins, records: &Records) -> Option<u32> {
+        let own = Bin::of(self.units);
+        if let Some(found) = self.best_in(bins, records, own, TRIES) {
+            return Some(found);
+        }
+        let above = bins.first_from(own.above());
+        if let Some(found) = above.and_then(|bin| self.best_in(bins, records, bin, TRIES)) {
+            return Some(found);
+        }
+        let Some(largest) = self.units.checked_add(self.align - 1) else {
+            return self.search_from(bins, records, own, None);
+        };
+        // Everything above this bin fits wherever it starts.
+        let last_unsure = Bin::of(largest);
+        if self.align > 1
+            && let Some(sure) = bins.first_from(last_unsure.above())
+        {
+            return self.best_in(bins, records, sure, TRIES);
+        }
+        self.search_from(bins, records, own, Some(last_unsure))
+    }
+
+    /// Looks through whole bins, smallest first, up to and including `last`.
+    fn search_from(
+        self,
+        bins: &Bins,
+        records: &Records,
+        first: Bin,
+        last: Option<Bin>,
+    ) -> Option<u32> {
+        let mut bin = bins.first_from(first)?;
+        loop {
+            if last.is_some_and(|last| bin > last) {
+                return None;
+            }
+            if let Some(found) = self.best_in(bins, records, bin, u32::MAX) {
+                return Some(found);
+            }
+            bin = bins.first_from(bin.above())?;
+        }
+    }
+
+    fn best_in(self, bins: &Bins, records: &Records, bin: Bin, tries: u32) -> Option<u32> {
+        let mut best: Option<(u32, u32, u32)> = None;
+        let mut index = bins.head(bin);
+        for _ in 0..tries {
+            if index == NIL {
+                break;
+            }
+            let record = records.at(index);
+            if self.start_in(record).is_some() {
+                let candidate = (record.units, record.offset, index);
+                best = Some(best.map_or(candidate, |best| best.min(candidate)));
+            }
+            index = record.bin_next;
+        }
+        best.map(|(_, _, index)| index)
+    }
+}

@@ -1,0 +1,307 @@
+//! The range: allocate, free, and moving free extents between domains.
+//!
+//! Each operation is a constant number of steps on records (`records`), bins (`bins`) and, for lanes' domains, the
+//! order of stamps (`order`); `search` chooses the extent. This file keeps the invariants that join them:
+//!
+//! - a free extent hangs in its domain's bin of its size, and in its domain's order unless the domain is shared;
+//! - no two neighbouring free extents have the same domain;
+//! - `live + padding + free of all domains = capacity`.
+
+mod links;
+
+use crate::bins::Bins;
+use crate::domain::Domain;
+use crate::error::{ConfigError, ExtentError};
+use crate::extent::{Chunk, Extent, ExtentId};
+use crate::records::{NIL, Records};
+
+/// A two-level segregated-fit allocator over one range of bytes. See the crate's page.
+///
+/// Not synchronised: the owner locks. Nothing blocks; nothing allocates except the slab when it grows and a domain
+/// when it gets its first extent.
+#[derive(Debug)]
+pub struct Tlsf {
+    pub(crate) records: Records,
+    /// By domain index; a domain without entry has never had an extent or was removed.
+    pub(crate) domains: Vec<Option<Bins>>,
+    /// Bins of removed domains, to be used again.
+    spare: Vec<Bins>,
+    /// The extent at offset 0.
+    pub(crate) head: u32,
+    pub(crate) units: u32,
+    unit_bits: u32,
+    pub(crate) live_chunks: u32,
+    /// Bytes asked for by live chunks.
+    pub(crate) live_bytes: u64,
+    pub(crate) padding_bytes: u64,
+}
+
+/// The bytes of a range by what they are; see [`Tlsf::usage`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of the range.
+    pub capacity: u64,
+    /// Bytes asked for and handed out.
+    pub live: u64,
+    /// Bytes added to live chunks by rounding.
+    pub padding: u64,
+    /// Chunks handed out.
+    pub chunks: u32,
+    /// Free bytes of [`Domain::SHARED`].
+    pub shared: u64,
+    /// Free bytes of all other domains.
+    pub reserved: u64,
+}
+
+/// What a domain holds; see [`Tlsf::domain_usage`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DomainUsage {
+    /// Free bytes.
+    pub bytes: u64,
+    /// Free extents.
+    pub extents: u32,
+    /// Stamp of the extents that would be given up first; 0 in [`Domain::SHARED`] and where nothing is free.
+    pub oldest: u64,
+    /// Largest stamp in the domain; 0 in [`Domain::SHARED`] and where nothing is free.
+    pub newest: u64,
+}
+
+impl Tlsf {
+    /// Most units a range may have.
+    pub const MAX_UNITS: u32 = u32::MAX - 2;
+
+    /// A range of `capacity` bytes in units of `unit` bytes, all of it one free extent of [`Domain::SHARED`].
+    ///
+    /// # Errors
+    /// Any [`ConfigError`]: `unit` is no power of two, `capacity` is not a positive number of units or more than
+    /// [`Tlsf::MAX_UNITS`] of them.
+    pub fn new(capacity: u64, unit: u64) -> Result<Self, ConfigError> {
+        if !unit.is_power_of_two() || unit > u64::from(u32::MAX) {
+            return Err(ConfigError::UnitNotPowerOfTwo { unit });
+        }
+        if capacity == 0 || !capacity.is_multiple_of(unit) {
+            return Err(ConfigError::CapacityNotWholeUnits { capacity, unit });
+        }
+        let too_many = ConfigError::TooManyUnits {
+            units: capacity / unit,
+            limit: u64::from(Self::MAX_UNITS),
+        };
+        let units = u32::try_from(capacity / unit).map_err(|_| too_many)?;
+        if units > Self::MAX_UNITS {
+            return Err(too_many);
+        }
+        let (records, head) = Records::covering(units);
+        let mut range = Self {
+            records,
+            domains: Vec::new(),
+            spare: Vec::new(),
+            head,
+            units,
+            unit_bits: unit.ilog2(),
+            live_chunks: 0,
+            live_bytes: 0,
+            padding_bytes: 0,
+        };
+        range.hang(head, Domain::SHARED, 0);
+        Ok(range)
+    }
+
+    /// Takes `bytes` bytes, starting at a multiple of `align`, out of the free extents of `domain`.
+    ///
+    /// What is left over of the extent stays in the domain, with the extent's stamp. `None` if no extent of the
+    /// domain fits, or if `align` is no power of two. Zero bytes are served as one unit.
+    pub fn allocate(&mut self, domain: Domain, bytes: u64, align: u64) -> Option<Chunk> {
+        let fit = self.fit(bytes, align)?;
+        let bins = self.domains.get(domain.index() as usize)?.as_ref()?;
+        let index = fit.find(bins, &self.records)?;
+        let start = fit.start_in(self.records.at(index))?;
+        self.carve(index, domain, start, fit.units);
+        let rounded = self.bytes(fit.units);
+        let padding = rounded - bytes;
+        // Less than a unit, except that zero bytes are padded by a whole one; a unit fits 32 bits.
+        self.records
+            .set_live(index, u32::try_from(padding).unwrap_or(u32::MAX));
+        self.live_chunks += 1;
+        self.live_bytes += bytes;
+        self.padding_bytes += padding;
+        Some(Chunk {
+            id: self.records.id(index),
+            offset: self.bytes(start),
+            bytes: rounded,
+        })
+    }
+
+    /// Gives a chunk back to `domain`, where it merges with its free neighbours of that domain at once.
+    ///
+    /// `stamp` is for [`Tlsf::release_up_to`]: the merged extent carries the largest of its parts, and never less than
+    /// any other extent of the domain (so a stamp may be raised, never lowered). Ignored for [`Domain::SHARED`].
+    ///
+    /// # Errors
+    /// [`ExtentError::NotLive`] if the id names no live chunk; nothing is changed.
+    pub fn free(&mut self, id: ExtentId, domain: Domain, stamp: u64) -> Result<(), ExtentError> {
+        let record = self.records.resolve(id).filter(|record| record.is_live());
+        let record = record.ok_or(ExtentError::NotLive)?;
+        let padding = u64::from(record.bin_prev);
+        let rounded = self.bytes(record.units);
+        self.live_chunks -= 1;
+        self.padding_bytes -= padding;
+        self.live_bytes -= rounded - padding;
+        self.merge_into(id.index, domain, stamp);
+        Ok(())
+    }
+
+    /// Moves a free extent of `from` to `to`, where it merges with its free neighbours. It keeps its stamp.
+    ///
+    /// # Errors
+    /// [`ExtentError::NotFree`] if the id names no free extent of `from`; nothing is changed.
+    pub fn move_domain(
+        &mut self,
+        id: ExtentId,
+        from: Domain,
+        to: Domain,
+    ) -> Result<(), ExtentError> {
+        let record = self
+            .records
+            .resolve(id)
+            .filter(|record| record.is_free_in(from));
+        record.ok_or(ExtentError::NotFree)?;
+        let stamp = self.stamp(id.index, from);
+        self.unhang(id.index, from);
+        self.merge_into(id.index, to, stamp);
+        Ok(())
+    }
+
+    /// Moves every extent of `domain` whose stamp is at most `stamp` to [`Domain::SHARED`]; returns their bytes.
+    ///
+    /// Looks at what it moves and at one extent more. Does nothing for [`Domain::SHARED`] itself.
+    pub fn release_up_to(&mut self, domain: Domain, stamp: u64) -> u64 {
+        let mut moved = 0;
+        while let Some(oldest) = self.oldest(domain) {
+            if self.records.order(oldest).stamp > stamp {
+                break;
+            }
+            moved += self.bytes(self.records.at(oldest).units);
+            self.unhang(oldest, domain);
+            self.merge_into(oldest, Domain::SHARED, 0);
+        }
+        moved
+    }
+
+    /// Forgets a domain that has nothing free, so that its bins can serve another. Unknown domains are fine.
+    ///
+    /// # Errors
+    /// [`ExtentError::DomainNotEmpty`] with the bytes still free; nothing is changed.
+    pub fn remove_domain(&mut self, domain: Domain) -> Result<(), ExtentError> {
+        let bytes = self.domain_usage(domain).bytes;
+        if bytes > 0 {
+            return Err(ExtentError::DomainNotEmpty { bytes });
+        }
+        if let Some(slot) = self.domains.get_mut(domain.index() as usize) {
+            self.spare.extend(slot.take());
+        }
+        Ok(())
+    }
+
+    /// Bytes of the range.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.bytes(self.units)
+    }
+
+    /// Bytes of a unit.
+    #[must_use]
+    pub fn unit(&self) -> u64 {
+        1 << self.unit_bits
+    }
+
+    /// Whether nothing is handed out.
+    #[must_use]
+    pub fn is_unused(&self) -> bool {
+        self.live_chunks == 0
+    }
+
+    /// Whether the whole range is one free extent of [`Domain::SHARED`]: nothing live, nothing awaited.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.bins(Domain::SHARED)
+            .is_some_and(|bins| bins.free_units == self.units)
+    }
+
+    /// The bytes of the range by what they are. Costs a step per domain.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let free: u64 = self
+            .domains
+            .iter()
+            .flatten()
+            .map(|bins| u64::from(bins.free_units))
+            .sum();
+        let shared = self.domain_usage(Domain::SHARED).bytes;
+        Usage {
+            capacity: self.capacity(),
+            live: self.live_bytes,
+            padding: self.padding_bytes,
+            chunks: self.live_chunks,
+            shared,
+            reserved: (free << self.unit_bits) - shared,
+        }
+    }
+
+    /// What is free in a domain.
+    #[must_use]
+    pub fn domain_usage(&self, domain: Domain) -> DomainUsage {
+        let Some(bins) = self.bins(domain) else {
+            return DomainUsage::default();
+        };
+        let stamp = |index: u32| match index {
+            NIL => 0,
+            index => self.records.order(index).stamp,
+        };
+        DomainUsage {
+            bytes: self.bytes(bins.free_units),
+            extents: bins.extents,
+            oldest: stamp(bins.oldest),
+            newest: stamp(bins.newest),
+        }
+    }
+
+    /// Bytes of the largest free extent of a domain, 0 if it has none. Looks through one bin.
+    #[must_use]
+    pub fn largest_free(&self, domain: Domain) -> u64 {
+        let Some((bins, bin)) = self
+            .bins(domain)
+            .and_then(|bins| Some((bins, bins.last()?)))
+        else {
+            return 0;
+        };
+        let mut largest = 0;
+        let mut index = bins.head(bin);
+        while index != NIL {
+            let record = self.records.at(index);
+            largest = largest.max(record.units);
+            index = record.bin_next;
+        }
+        self.bytes(largest)
+    }
+
+    /// Every extent, in order of offset.
+    pub fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.walk(self.head, |records, index| records.at(index).next)
+    }
+
+    /// The free extents of a domain other than [`Domain::SHARED`], in order of stamp, oldest first. None for
+    /// [`Domain::SHARED`], which has no such order: see [`Tlsf::extents`].
+    pub fn extents_by_stamp(&self, domain: Domain) -> impl Iterator<Item = Extent> + '_ {
+        let oldest = self.oldest(domain).unwrap_or(NIL);
+        self.walk(oldest, |records, index| records.order(index).next)
+    }
+
+    /// The domains that have something free.
+    pub fn domains(&self) -> impl Iterator<Item = Domain> + '_ {
+        let occupied = |bins: &Option<Bins>| bins.as_ref().is_some_and(|bins| bins.extents > 0);
+        (0u32..)
+            .zip(&self.domains)
+            .filter(move |(_, bins)| occupied(bins))
+            .map(|(index, _)| Domain::from_index(index))
+    }
+}

@@ -1,0 +1,201 @@
+//! What a range promises, one example each.
+
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+use piton_suballoc::{ConfigError, Domain, ExtentError, Tlsf};
+
+const UNIT: u64 = 256;
+
+fn range(units: u64) -> Tlsf {
+    Tlsf::new(units * UNIT, UNIT).expect("a right configuration")
+}
+
+fn lane(number: u32) -> Domain {
+    Domain::new(number).expect("small")
+}
+
+/// Allocates `units` units of the shared domain and returns the offset in units.
+fn take(range: &mut Tlsf, units: u64) -> (piton_suballoc::ExtentId, u64) {
+    let chunk = range
+        .allocate(Domain::SHARED, units * UNIT, 1)
+        .expect("there is room");
+    (chunk.id, chunk.offset / UNIT)
+}
+
+#[test]
+fn the_tightest_hole_wins_and_the_lowest_among_equals() {
+    let mut range = range(100);
+    let holes: Vec<_> = [9, 7, 8, 7]
+        .map(|units| {
+            let hole = take(&mut range, units);
+            let _wall = take(&mut range, 1);
+            hole
+        })
+        .into();
+    for (id, _) in &holes {
+        range.free(*id, Domain::SHARED, 0).expect("live");
+    }
+    assert_eq!(take(&mut range, 7).1, holes[1].1);
+    assert_eq!(take(&mut range, 7).1, holes[3].1);
+    assert_eq!(take(&mut range, 7).1, holes[2].1);
+    assert_eq!(take(&mut range, 9).1, holes[0].1);
+}
+
+#[test]
+fn a_fit_is_found_behind_more_than_eight_that_do_not_fit() {
+    let mut range = range(4096);
+    let (fits, at) = take(&mut range, 127);
+    let _wall = take(&mut range, 1);
+    let small: Vec<_> = (0..20)
+        .map(|_| {
+            let hole = take(&mut range, 126);
+            let _wall = take(&mut range, 1);
+            hole.0
+        })
+        .collect();
+    while range.allocate(Domain::SHARED, UNIT, 1).is_some() {}
+    range.free(fits, Domain::SHARED, 0).expect("live");
+    for id in small {
+        range.free(id, Domain::SHARED, 0).expect("live");
+    }
+    assert_eq!(take(&mut range, 127).1, at);
+}
+
+#[test]
+fn a_lanes_extents_are_the_lanes_alone_until_released() {
+    let mut range = range(10);
+    let (id, _) = take(&mut range, 10);
+    range.free(id, lane(0), 5).expect("live");
+    assert!(range.allocate(Domain::SHARED, UNIT, 1).is_none());
+    assert!(range.allocate(lane(1), UNIT, 1).is_none());
+    let part = range
+        .allocate(lane(0), 4 * UNIT, 1)
+        .expect("the lane's own");
+    assert_eq!(range.release_up_to(lane(0), 4), 0);
+    assert_eq!(range.release_up_to(lane(0), 5), 6 * UNIT);
+    range.free(part.id, lane(0), 6).expect("live");
+    assert_eq!(range.domain_usage(lane(0)).oldest, 6);
+    assert_eq!(range.release_up_to(lane(0), u64::MAX), 4 * UNIT);
+    assert!(range.is_whole());
+}
+
+#[test]
+fn a_merged_extent_waits_for_the_latest_of_its_parts() {
+    let mut range = range(4);
+    let (low, _) = take(&mut range, 2);
+    let (high, _) = take(&mut range, 2);
+    range.free(low, lane(0), 9).expect("live");
+    range.free(high, lane(0), 3).expect("live");
+    assert_eq!(range.release_up_to(lane(0), 8), 0);
+    assert_eq!(range.release_up_to(lane(0), 9), 4 * UNIT);
+}
+
+#[test]
+fn releasing_looks_at_the_oldest_first() {
+    let mut range = range(16);
+    let chunks: Vec<_> = (0..8).map(|_| take(&mut range, 2)).collect();
+    for (stamp, (id, _)) in (1..).zip(chunks.iter().step_by(2)) {
+        range.free(*id, lane(0), stamp).expect("live");
+    }
+    let stamps = |range: &Tlsf| {
+        range
+            .extents_by_stamp(lane(0))
+            .map(|extent| extent.offset / UNIT)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(stamps(&range), [0, 4, 8, 12]);
+    assert_eq!(range.release_up_to(lane(0), 2), 4 * UNIT);
+    assert_eq!(stamps(&range), [8, 12]);
+}
+
+#[test]
+fn a_stale_id_is_refused_and_changes_nothing() {
+    let mut range = range(4);
+    let (id, _) = take(&mut range, 4);
+    range.free(id, Domain::SHARED, 0).expect("live");
+    assert_eq!(range.free(id, Domain::SHARED, 0), Err(ExtentError::NotLive));
+    let (again, _) = take(&mut range, 4);
+    assert_eq!(range.free(id, Domain::SHARED, 0), Err(ExtentError::NotLive));
+    assert_eq!(
+        range.move_domain(again, Domain::SHARED, lane(0)),
+        Err(ExtentError::NotFree)
+    );
+    assert_eq!(range.usage().live, 4 * UNIT);
+    range.check().expect("consistent");
+}
+
+#[test]
+fn a_domain_with_extents_cannot_be_removed() {
+    let mut range = range(4);
+    let (id, _) = take(&mut range, 4);
+    range.free(id, lane(7), 1).expect("live");
+    assert_eq!(
+        range.remove_domain(lane(7)),
+        Err(ExtentError::DomainNotEmpty { bytes: 4 * UNIT })
+    );
+    assert_eq!(range.domains().collect::<Vec<_>>(), [lane(7)]);
+    range.release_up_to(lane(7), 1);
+    assert_eq!(range.remove_domain(lane(7)), Ok(()));
+    assert_eq!(range.remove_domain(lane(60_000)), Ok(()));
+}
+
+#[test]
+fn domain_numbers_have_an_end() {
+    assert_eq!(Domain::new(Domain::COUNT), None);
+    assert_eq!(Domain::new(u32::MAX), None);
+    let last = Domain::new(Domain::COUNT - 1).expect("the last one");
+    let mut range = range(4);
+    let (id, _) = take(&mut range, 4);
+    range.free(id, last, 1).expect("live");
+    range.check().expect("consistent");
+}
+
+#[test]
+fn alignment_beyond_the_unit_leaves_both_gaps_free() {
+    let mut range = range(64);
+    let (_wall, _) = take(&mut range, 1);
+    let chunk = range
+        .allocate(Domain::SHARED, 4 * UNIT, 16 * UNIT)
+        .expect("there is room");
+    assert_eq!(chunk.offset, 16 * UNIT);
+    assert_eq!(range.domain_usage(Domain::SHARED).extents, 2);
+    assert_eq!(take(&mut range, 15).1, 1);
+}
+
+#[test]
+fn what_cannot_be_managed_is_refused_with_its_numbers() {
+    let refused = |capacity, unit| Tlsf::new(capacity, unit).map(|range| range.capacity());
+    assert_eq!(
+        refused(1024, 0),
+        Err(ConfigError::UnitNotPowerOfTwo { unit: 0 })
+    );
+    assert_eq!(
+        refused(1024, 48),
+        Err(ConfigError::UnitNotPowerOfTwo { unit: 48 })
+    );
+    assert_eq!(
+        refused(0, 64),
+        Err(ConfigError::CapacityNotWholeUnits {
+            capacity: 0,
+            unit: 64
+        })
+    );
+    assert_eq!(
+        refused(100, 64),
+        Err(ConfigError::CapacityNotWholeUnits {
+            capacity: 100,
+            unit: 64
+        })
+    );
+    assert_eq!(
+        refused(u64::MAX, 1),
+        Err(ConfigError::TooManyUnits {
+            units: u64::MAX,
+            limit: u64::from(Tlsf::MAX_UNITS)
+        })
+    );
+    assert_eq!(
+        refused(u64::from(Tlsf::MAX_UNITS), 1),
+        Ok(u64::from(Tlsf::MAX_UNITS))
+    );
+}
