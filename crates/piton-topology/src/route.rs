@@ -1,0 +1,119 @@
+//! One way to carry a copy from one device to another, and how long it takes.
+
+use core::fmt;
+
+use serde::Serialize;
+
+use crate::defaults;
+use crate::id::{LinkId, NumaId};
+use crate::quantity::{BytesPerSec, Nanos};
+
+/// What a copy passes through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RouteKind {
+    /// Nothing: source and destination are one device.
+    Local,
+    /// One link between the two devices.
+    Direct,
+    /// Switches: of PCIe or of the device fabric.
+    Switch,
+    /// Host bridges, and perhaps the interconnect between sockets, but no copy in host memory.
+    HostBridge,
+    /// A copy in page-locked host memory: from the source into it, then out of it to the destination.
+    Staged {
+        /// The NUMA node whose memory it is.
+        numa: NumaId,
+    },
+}
+
+impl RouteKind {
+    /// Whether one device must be allowed to access the other's memory.
+    #[must_use]
+    pub const fn needs_peer_access(self) -> bool {
+        matches!(self, Self::Direct | Self::Switch | Self::HostBridge)
+    }
+}
+
+impl fmt::Display for RouteKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("inside the device"),
+            Self::Direct => f.write_str("directly"),
+            Self::Switch => f.write_str("through a switch"),
+            Self::HostBridge => f.write_str("through the host bridge"),
+            Self::Staged { numa } => write!(f, "staged in host memory of {numa}"),
+        }
+    }
+}
+
+/// What copies cost beside the time on the wire. The defaults are placeholders until measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostModel {
+    /// Time to start one copy; a staged route starts two.
+    pub launch: Nanos,
+    /// Bytes a staged copy moves at a time: the second half starts when the first chunk is in.
+    pub chunk_bytes: u64,
+    /// Rate of a copy inside one device.
+    pub local: BytesPerSec,
+}
+
+impl Default for CostModel {
+    fn default() -> Self {
+        Self {
+            launch: defaults::COPY_LAUNCH,
+            chunk_bytes: defaults::STAGING_CHUNK_BYTES,
+            local: defaults::LOCAL_COPY,
+        }
+    }
+}
+
+/// A way from one device to another, with what it can carry when nothing else uses it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Route {
+    /// What it passes through.
+    pub kind: RouteKind,
+    /// Its links in order; into host memory and then out of it where it is staged. Empty if local.
+    pub hops: Box<[LinkId]>,
+    /// The least rate of any of its links.
+    pub bottleneck: BytesPerSec,
+    /// Time for the first byte, without starting the copy.
+    pub latency: Nanos,
+    /// Rate of the faster half of a staged route.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faster_half: Option<BytesPerSec>,
+}
+
+impl Route {
+    /// How long `bytes` take when nothing else uses the route: launch, latency, bytes over the
+    /// bottleneck; and for a staged route a second launch, and one chunk more over the faster half,
+    /// because the halves overlap except for the first or last chunk.
+    #[must_use]
+    pub fn duration(&self, bytes: u64, costs: &CostModel) -> Nanos {
+        let once = costs
+            .launch
+            .saturating_add(self.latency)
+            .saturating_add(self.bottleneck.duration_of(bytes));
+        let Some(rate) = self.faster_half else {
+            return once;
+        };
+        let first_chunk = rate.duration_of(bytes.min(costs.chunk_bytes));
+        once.saturating_add(costs.launch)
+            .saturating_add(first_chunk)
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (links, plural) = match self.hops.len() {
+            1 => (1, ""),
+            many => (many, "s"),
+        };
+        write!(
+            f,
+            "{}, {links} link{plural}, {}, {}",
+            self.kind, self.bottleneck, self.latency
+        )
+    }
+}
