@@ -1,3 +1,5 @@
 //! The `piton` command.
 
+#![forbid(unsafe_code)]
+
 fn main() {}

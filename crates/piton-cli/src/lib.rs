@@ -1,0 +1,10 @@
+//! What stands behind the `piton` command, as a library so that it can be tested and fuzzed.
+//!
+//! The binary parses its arguments, calls one of the [`command`]s and turns an error into an exit code; everything else
+//! is here. The parts do not know each other: [`trace`] reads recorded allocation histories, [`digits`] the shipped
+//! images, [`demo`] trains on them, and [`report`] turns plain numbers into a page.
+
+#![forbid(unsafe_code)]
+
+pub mod demo;
+pub mod digits;
