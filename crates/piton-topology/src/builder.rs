@@ -214,6 +214,9 @@ impl MachineBuilder {
                     limit,
                 });
             }
+            if node.name.chars().any(char::is_control) {
+                return Err(BuildError::NameControl { node: id });
+            }
             if let Some(first) = names.insert(&node.name, id) {
                 return Err(BuildError::DuplicateName { first, second: id });
             }

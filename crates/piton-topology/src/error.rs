@@ -87,6 +87,12 @@ pub enum BuildError {
         /// The most a name may have.
         limit: usize,
     },
+    /// A name that would disturb the terminal or the page it is printed on.
+    #[error("the name of {node} has a control character")]
+    NameControl {
+        /// The node.
+        node: NodeId,
+    },
     /// Two nodes at one PCI address.
     #[error("{first} and {second} have the same PCI address")]
     DuplicateAddress {

@@ -22,6 +22,7 @@ mod quantity;
 mod route;
 mod router;
 mod search;
+pub mod sysfs;
 
 pub use builder::{
     MAX_DEVICES, MAX_LINKS, MAX_NAME_BYTES, MAX_NODES, MAX_NUMA_NODES, MachineBuilder,

@@ -1,0 +1,214 @@
+//! The sysfs reader against captured trees, with another tool's answers beside them.
+//!
+//! The trees are not part of this repository: without them the tests say so and pass.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "a skipped test says so, and a run says how much agrees"
+)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot set up its case has failed"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use piton_topology::sysfs::SysfsTree;
+use piton_topology::{Machine, NodeId, PciAddress};
+use serde_json::Value;
+
+/// A tree unpacked into a folder that goes away, and what is expected of it.
+struct Captured {
+    name: String,
+    folder: tempfile::TempDir,
+    expected: Value,
+}
+
+fn captures_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/topologies/sysfs")
+}
+
+fn captures() -> Vec<Captured> {
+    let folder = captures_folder();
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        println!("skipped: no captured sysfs trees at shared/topologies/sysfs");
+        return Vec::new();
+    };
+    let mut archives: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().ends_with(".tar.gz"))
+        .collect();
+    archives.sort();
+    archives.iter().map(|path| unpack(path)).collect()
+}
+
+fn unpack(archive: &Path) -> Captured {
+    let file = archive.file_name().unwrap().to_string_lossy();
+    let name = file.trim_end_matches(".tar.gz").to_owned();
+    let folder = tempfile::tempdir().unwrap();
+    let status = Command::new("tar")
+        .arg("-xzf")
+        .arg(archive)
+        .arg("-C")
+        .arg(folder.path())
+        .status()
+        .unwrap();
+    assert!(status.success(), "tar failed on {name}");
+    let expected = archive.with_file_name(format!("{name}.expected.json"));
+    let expected = std::fs::read_to_string(expected).unwrap();
+    Captured {
+        name,
+        folder,
+        expected: serde_json::from_str(&expected).unwrap(),
+    }
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value[key].as_array().unwrap()
+}
+
+fn address(value: &Value, key: &str) -> PciAddress {
+    value[key].as_str().unwrap().parse().unwrap()
+}
+
+fn node_at(machine: &Machine, address: PciAddress) -> NodeId {
+    machine
+        .node_ids()
+        .find(|id| machine.node(*id).unwrap().pci == Some(address))
+        .unwrap_or_else(|| panic!("nothing at {address}"))
+}
+
+/// Counts what agrees, so that a failure says how much and what does not.
+#[derive(Default)]
+struct Tally {
+    agree: usize,
+    differ: Vec<String>,
+}
+
+impl Tally {
+    fn compare(&mut self, what: &str, found: &str, expected: &str) {
+        if found == expected {
+            self.agree += 1;
+        } else {
+            self.differ
+                .push(format!("{what}: {found}, expected {expected}"));
+        }
+    }
+
+    fn assert(self, name: &str, what: &str) {
+        println!("{name}: {} {what} agree", self.agree);
+        let first: Vec<_> = self.differ.iter().take(5).collect();
+        assert!(
+            first.is_empty(),
+            "{name}: {} of {} {what} differ, first {first:#?}",
+            self.differ.len(),
+            self.differ.len() + self.agree
+        );
+    }
+}
+
+#[test]
+fn pairs_are_as_far_apart_as_another_tool_says() {
+    for captured in captures() {
+        let machine = Machine::from_sysfs(captured.folder.path()).unwrap();
+        let endpoints = machine.endpoints();
+        let relations = machine.relations(&endpoints);
+        let row = |at| endpoints.iter().position(|node| *node == at).unwrap();
+        let mut tally = Tally::default();
+        for pair in list(&captured.expected, "pairs") {
+            let (a, b) = (address(pair, "a"), address(pair, "b"));
+            let (row, column) = (row(node_at(&machine, a)), row(node_at(&machine, b)));
+            let found = relations.get(row, column).unwrap().to_string();
+            let expected = pair["class"].as_str().unwrap();
+            tally.compare(&format!("{a} {b}"), &found, expected);
+        }
+        tally.assert(&captured.name, "pairs");
+    }
+}
+
+#[test]
+fn every_device_is_found_and_near_the_numa_node_another_tool_says() {
+    for captured in captures() {
+        let machine = Machine::from_sysfs(captured.folder.path()).unwrap();
+        let devices = list(&captured.expected, "devices");
+        assert_eq!(
+            machine.endpoints().len(),
+            devices.len(),
+            "{}",
+            captured.name
+        );
+        let numa_nodes = captured.expected["numa_nodes"].as_u64().unwrap();
+        assert_eq!(machine.numa().len() as u64, numa_nodes, "{}", captured.name);
+        let mut tally = Tally::default();
+        for device in devices {
+            let at = address(device, "busid");
+            let near = machine.nearest_numa_nodes(node_at(&machine, at));
+            let found = match near[..] {
+                [only] => only.get().to_string(),
+                [first, .., last] => format!("{}-{}", first.get(), last.get()),
+                [] => "none".to_owned(),
+            };
+            tally.compare(&at.to_string(), &found, device["numa"].as_str().unwrap());
+        }
+        tally.assert(&captured.name, "NUMA affinities");
+    }
+}
+
+#[test]
+fn the_bridges_above_a_device_are_those_another_tool_says() {
+    for captured in captures() {
+        let tree = SysfsTree::read(captured.folder.path()).unwrap();
+        let mut tally = Tally::default();
+        for device in list(&captured.expected, "devices") {
+            let at = address(device, "busid");
+            let found: Vec<String> = tree
+                .bridges_above(at)
+                .iter()
+                .map(|bridge| format!("PCIBridge {bridge}"))
+                .collect();
+            let expected: Vec<&str> = list(device, "up")
+                .iter()
+                .filter_map(Value::as_str)
+                .filter(|above| above.starts_with("PCIBridge"))
+                .collect();
+            tally.compare(&at.to_string(), &found.join(" "), &expected.join(" "));
+        }
+        tally.assert(&captured.name, "chains of bridges");
+    }
+}
+
+#[test]
+fn a_tree_without_links_is_read_by_its_bus_numbers() {
+    for captured in captures() {
+        let linked = SysfsTree::read(captured.folder.path()).unwrap();
+        let mut copied = linked.clone();
+        for function in &mut copied.functions {
+            function.ancestors = None;
+        }
+        let machine = copied.machine().unwrap();
+        // One capture hides a bridge from the list: by path its root is known, by bus it is not.
+        let same = machine.distances() == linked.machine().unwrap().distances();
+        assert!(same, "{}", captured.name);
+    }
+}
+
+#[test]
+fn a_captured_machine_survives_the_trip_through_json() {
+    for captured in captures() {
+        let machine = Machine::from_sysfs(captured.folder.path()).unwrap();
+        let json = machine.to_json().unwrap();
+        assert_eq!(
+            Machine::from_json(&json).unwrap(),
+            machine,
+            "{}",
+            captured.name
+        );
+    }
+}
+
+#[test]
+fn this_machine_is_read_without_an_error() {
+    let machine = Machine::from_sysfs(Path::new("/")).unwrap();
+    assert!(!machine.numa().is_empty());
+}
