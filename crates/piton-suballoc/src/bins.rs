@@ -11,6 +11,8 @@ use crate::records::{NIL, Records};
 /// log2 of the bins in a doubling.
 const STEP_BITS: u32 = 5;
 const STEPS: u32 = 1 << STEP_BITS;
+/// Doublings, the sizes below [`STEPS`] counting as one.
+const LEVELS: usize = Bin::of(u32::MAX).level() as usize + 1;
 
 /// Number of a bin: doubling times 32 plus step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +48,7 @@ pub(crate) struct Bins {
     /// Bit per doubling that has an extent.
     levels: u32,
     /// Per doubling, bit per bin that has an extent.
-    steps: Box<[u32]>,
+    steps: [u32; LEVELS],
     /// First extent of each bin; meaningful only where the bit is set.
     heads: Box<[u32]>,
     /// Oldest and newest extent in the order of stamps; used by lanes' domains only.
@@ -59,13 +61,12 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// No extents; room for those of up to `largest` units.
-    pub(crate) fn new(largest: u32) -> Self {
-        let levels = Bin::of(largest).level() as usize + 1;
+    /// No extents.
+    pub(crate) fn new() -> Self {
         Self {
             levels: 0,
-            steps: vec![0; levels].into(),
-            heads: vec![NIL; levels * STEPS as usize].into(),
+            steps: [0; LEVELS],
+            heads: vec![NIL; LEVELS * STEPS as usize].into(),
             oldest: NIL,
             newest: NIL,
             free_units: 0,
@@ -178,7 +179,7 @@ mod tests {
             assert!(bin == last || bin == last.above(), "{units} units");
             last = bin;
         }
-        assert_eq!(Bin::of(u32::MAX).level(), 27);
+        assert_eq!(LEVELS, 28);
     }
 
     #[test]

@@ -20,12 +20,12 @@ pub enum Inconsistency {
         /// Where the extent starts.
         offset: u64,
     },
-    /// The extents do not add up to the range.
+    /// The extents do not add up to their range.
     Length {
         /// Where the last extent ends.
         end: u64,
-        /// Bytes of the range.
-        capacity: u64,
+        /// Where the range ends.
+        expected: u64,
     },
     /// Two neighbouring free extents of one domain are not one.
     Unmerged {
@@ -34,7 +34,7 @@ pub enum Inconsistency {
     },
     /// `capacity = live + padding + free` does not hold, or a counter differs from the walk.
     Conservation {
-        /// Bytes of the range.
+        /// Bytes of all ranges.
         capacity: u64,
         /// Live bytes as counted by the walk.
         live: u64,
@@ -68,8 +68,8 @@ impl fmt::Display for Inconsistency {
             Self::Gap { expected, offset } => {
                 write!(f, "an extent starts at {offset} where {expected} was due")
             }
-            Self::Length { end, capacity } => {
-                write!(f, "extents end at {end} in a range of {capacity} bytes")
+            Self::Length { end, expected } => {
+                write!(f, "extents end at {end} in a range that ends at {expected}")
             }
             Self::Unmerged { offset } => write!(
                 f,
@@ -96,6 +96,36 @@ impl fmt::Display for Inconsistency {
 }
 
 impl Error for Inconsistency {}
+
+/// What the walk over offsets counts.
+#[derive(Default)]
+struct Walk {
+    domains: Vec<Counted>,
+    live: u64,
+    padding: u64,
+    chunks: u32,
+    extents: u32,
+}
+
+impl Walk {
+    fn count(&mut self, extent: Extent) -> Result<(), Inconsistency> {
+        self.extents += 1;
+        match extent.state {
+            ExtentState::Live { padding } => {
+                self.chunks += 1;
+                self.padding += padding;
+                self.live += extent.bytes - padding.min(extent.bytes);
+            }
+            ExtentState::Free { domain, .. } => {
+                let counted = self.domains.get_mut(domain.index() as usize);
+                let counted = counted.ok_or(Inconsistency::Bins { domain })?;
+                counted.bytes += extent.bytes;
+                counted.extents += 1;
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Free extents of a domain as counted by the walk over offsets.
 #[derive(Clone, Copy, Default)]
@@ -139,40 +169,35 @@ impl Tlsf {
 
     /// The walk over offsets: neighbours, sums, counters.
     fn check_extents(&self) -> Result<Vec<Counted>, Inconsistency> {
-        let mut counted = vec![Counted::default(); self.domains.len()];
-        let (mut live, mut padding, mut chunks, mut extents) = (0, 0, 0, 0);
-        let mut below: Option<Extent> = None;
-        for extent in self.extents().take(self.records.len() + 1) {
-            check_neighbours(below, extent)?;
-            extents += 1;
-            match extent.state {
-                ExtentState::Live { padding: of_chunk } => {
-                    chunks += 1;
-                    padding += of_chunk;
-                    live += extent.bytes - of_chunk.min(extent.bytes);
-                }
-                ExtentState::Free { domain, .. } => {
-                    let slot = counted.get_mut(domain.index() as usize);
-                    let slot = slot.ok_or(Inconsistency::Bins { domain })?;
-                    slot.bytes += extent.bytes;
-                    slot.extents += 1;
-                }
+        let mut walk = Walk {
+            domains: vec![Counted::default(); self.domains.len()],
+            ..Walk::default()
+        };
+        for range in self.ranges() {
+            let mut below: Option<Extent> = None;
+            for extent in self.extents_of(range.offset).take(self.records.len() + 1) {
+                check_neighbours(range.offset, below, extent)?;
+                walk.count(extent)?;
+                below = Some(extent);
             }
-            below = Some(extent);
+            let end = below.map_or(0, |last| last.offset + last.bytes);
+            let expected = range.offset + range.bytes;
+            if end != expected {
+                return Err(Inconsistency::Length { end, expected });
+            }
         }
+        let Walk { live, padding, .. } = walk;
         let capacity = self.capacity();
-        let end = below.map_or(0, |last| last.offset + last.bytes);
-        if end != capacity {
-            return Err(Inconsistency::Length { end, capacity });
-        }
-        let free = counted.iter().map(|domain| domain.bytes).sum();
+        let free = walk.domains.iter().map(|domain| domain.bytes).sum();
         let counters = (
             self.live_bytes,
             self.padding_bytes,
             self.live_chunks,
             self.records.in_use(),
         );
-        if live + padding + free != capacity || counters != (live, padding, chunks, extents) {
+        if live + padding + free != capacity
+            || counters != (live, padding, walk.chunks, walk.extents)
+        {
             return Err(Inconsistency::Conservation {
                 capacity,
                 live,
@@ -180,7 +205,7 @@ impl Tlsf {
                 free,
             });
         }
-        Ok(counted)
+        Ok(walk.domains)
     }
 
     fn bins_agree(&self, bins: &Bins, domain: Domain, expected: Counted) -> bool {
@@ -228,8 +253,12 @@ impl Tlsf {
     }
 }
 
-fn check_neighbours(below: Option<Extent>, extent: Extent) -> Result<(), Inconsistency> {
-    let expected = below.map_or(0, |below| below.offset + below.bytes);
+fn check_neighbours(
+    first: u64,
+    below: Option<Extent>,
+    extent: Extent,
+) -> Result<(), Inconsistency> {
+    let expected = below.map_or(first, |below| below.offset + below.bytes);
     if extent.offset != expected || extent.bytes == 0 {
         return Err(Inconsistency::Gap {
             expected,

@@ -19,11 +19,11 @@ pub enum ConfigError {
         /// Bytes of a unit.
         unit: u64,
     },
-    /// The range has more units than `u32` links can count.
+    /// The ranges would span more units than `u32` links can count.
     TooManyUnits {
         /// Units in the range.
         units: u64,
-        /// Most units a range may have.
+        /// Most units that one more range may have.
         limit: u64,
     },
 }
@@ -57,6 +57,16 @@ pub enum ExtentError {
     NotLive,
     /// The id names no free extent of the domain: taken, merged or moved since.
     NotFree,
+    /// The chunk does not hold the bytes asked for.
+    TooShort {
+        /// Bytes of the chunk.
+        bytes: u64,
+    },
+    /// No range starts at the offset, or not all of it is free in [`Domain::SHARED`](crate::Domain::SHARED).
+    RangeInUse {
+        /// Where the range was said to start.
+        offset: u64,
+    },
     /// The domain still has free extents.
     DomainNotEmpty {
         /// Bytes free in the domain.
@@ -69,6 +79,10 @@ impl fmt::Display for ExtentError {
         match self {
             Self::NotLive => f.write_str("the id names no live chunk of this range"),
             Self::NotFree => f.write_str("the id names no free extent of this domain"),
+            Self::TooShort { bytes } => write!(f, "the chunk has only {bytes} bytes"),
+            Self::RangeInUse { offset } => {
+                write!(f, "no wholly free range starts at offset {offset}")
+            }
             Self::DomainNotEmpty { bytes } => {
                 write!(f, "the domain still has {bytes} free bytes")
             }

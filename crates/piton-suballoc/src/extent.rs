@@ -18,7 +18,7 @@ pub struct ExtentId {
 pub struct Chunk {
     /// Give it back with this.
     pub id: ExtentId,
-    /// Bytes from the start of the range; a multiple of the unit and of the alignment asked for.
+    /// Where it starts, in bytes; a multiple of the unit and of the alignment asked for.
     pub offset: u64,
     /// Bytes that belong to the chunk: the request rounded up to units.
     pub bytes: u64,
@@ -29,7 +29,7 @@ pub struct Chunk {
 pub struct Extent {
     /// Its name for as long as it stays as it is.
     pub id: ExtentId,
-    /// Bytes from the start of the range.
+    /// Where it starts, in bytes.
     pub offset: u64,
     /// Length in bytes.
     pub bytes: u64,
@@ -52,4 +52,15 @@ pub enum ExtentState {
         /// Largest stamp of the bytes in it; 0 in [`Domain::SHARED`].
         stamp: u64,
     },
+}
+
+/// One range of an index, as seen by a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Where it starts, in bytes.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Whether all of it is free in [`Domain::SHARED`], so that it can be removed.
+    pub is_free: bool,
 }

@@ -5,11 +5,14 @@
 //! lie beside the memory, stay small, and answer in a few tens of nanoseconds however many pieces there are.
 //!
 //! # Idea
-//! [`Tlsf`] divides a range of `capacity` bytes into *extents*. Each extent is one 32-byte record in a slab; records
+//! [`Tlsf`] divides a range of bytes, or several that come and go, into *extents*. Each extent is one 32-byte record in a slab; records
 //! link to their neighbours by `u32` index, and free ones hang in bins by size, found through two levels of bitmaps.
 //! A free extent belongs to a [`Domain`]: [`Domain::SHARED`] is everyone's; any other number is a set of extents
 //! that only those who name it may take. A stream-ordered pool gives each lane a domain, so that memory freed on a
 //! lane is at once the lane's own again while others wait for a timepoint, all over the same records.
+//!
+//! Several ranges share one set of bins, so the best place in all of them is found at once; extents never reach across
+//! the end of a range. A range that is wholly free can be taken away again.
 //!
 //! This crate never sees an address, a device or a clock, so it is property-tested, fuzzed and measured alone.
 //!
@@ -19,17 +22,18 @@
 //! the domain gives up its extents in the order of their stamps.
 //!
 //! # Guarantees
-//! - Chunks never overlap, lie inside the range and start at a multiple of the alignment asked for.
+//! - Chunks never overlap, lie inside one range and start at a multiple of the alignment asked for.
 //! - Two neighbouring free extents of one domain are always one extent.
 //! - `capacity = live + padding + the free bytes of all domains`; [`Tlsf::check`] walks everything and says so.
 //! - No public function panics, whatever it is given.
 //!
 //! # Not here
-//! Locks, several ranges, timepoints: the pools' business.
+//! Locks, addresses, timepoints: the pools' business.
 //!
 //! | I want to | type |
 //! | --- | --- |
-//! | place chunks in one range | [`Tlsf`] |
+//! | place chunks in one range | [`Tlsf::new`] |
+//! | place chunks in ranges that come and go | [`Tlsf::empty`], [`Tlsf::add_range`] |
 //! | round requests so that few sizes exist | [`SizeClass`] |
 //! | see every extent | [`Tlsf::extents`], [`Extent`] |
 //!
@@ -64,6 +68,6 @@ mod tlsf;
 pub use check::Inconsistency;
 pub use domain::Domain;
 pub use error::{ConfigError, ExtentError};
-pub use extent::{Chunk, Extent, ExtentId, ExtentState};
+pub use extent::{Chunk, Extent, ExtentId, ExtentState, Range};
 pub use size_class::SizeClass;
 pub use tlsf::{DomainUsage, Tlsf, Usage};

@@ -3,8 +3,8 @@
 //! What every operation touches is 32 bytes, so that a record never straddles a cache line. What only extents of a
 //! lane's domain need (their place in the order of stamps) lies in a second slab of the same indices.
 //!
-//! Invariants: the records reachable from `head` by `next` cover the range without gap or overlap; a vacant record is
-//! reachable from `vacant` only. This file keeps neighbours; bins and domains are kept by `bins` and `tlsf`.
+//! Invariants: the records reachable by `next` from a range's first cover the range without gap or overlap; the first
+//! is the same record for as long as the range exists; a vacant record is reachable from `vacant` only. This file keeps neighbours; bins and domains are kept by `bins` and `tlsf`.
 
 use crate::domain::Domain;
 use crate::extent::ExtentId;
@@ -80,17 +80,21 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// One record of `units` units, without state as yet: the caller makes it free.
-    pub(crate) fn covering(units: u32) -> (Self, u32) {
-        let mut records = Self {
+    /// No records.
+    pub(crate) const fn new() -> Self {
+        Self {
             records: Vec::new(),
             orders: Vec::new(),
             vacant: NIL,
             next_serial: 0,
             in_use: 0,
-        };
-        let index = records.occupy(Record {
-            offset: 0,
+        }
+    }
+
+    /// A record without neighbours. It has no state as yet: the caller makes it free.
+    pub(crate) fn add(&mut self, offset: u32, units: u32) -> u32 {
+        self.occupy(Record {
+            offset,
             units,
             prev: NIL,
             next: NIL,
@@ -98,8 +102,7 @@ impl Records {
             bin_next: NIL,
             state: LIVE,
             serial: 0,
-        });
-        (records, index)
+        })
     }
 
     pub(crate) fn at(&self, index: u32) -> &Record {
@@ -155,24 +158,6 @@ impl Records {
         record.serial = serial;
     }
 
-    /// Cuts `units` off the low end of `index`; the new record has the state of the old one.
-    pub(crate) fn split_low(&mut self, index: u32, units: u32) -> u32 {
-        let old = *self.at(index);
-        let low = self.occupy(Record {
-            units,
-            next: index,
-            ..old
-        });
-        if old.prev != NIL {
-            self.at_mut(old.prev).next = low;
-        }
-        let high = self.at_mut(index);
-        high.prev = low;
-        high.offset += units;
-        high.units -= units;
-        low
-    }
-
     /// Cuts everything above the first `units` off `index`; the new record has the state of the old one.
     pub(crate) fn split_high(&mut self, index: u32, units: u32) -> u32 {
         let old = *self.at(index);
@@ -201,8 +186,13 @@ impl Records {
         if next != NIL {
             self.at_mut(next).prev = index;
         }
-        let vacant = std::mem::replace(&mut self.vacant, gone);
-        let record = self.at_mut(gone);
+        self.vacate(gone);
+    }
+
+    /// Forgets a record that nothing links to any more.
+    pub(crate) fn vacate(&mut self, index: u32) {
+        let vacant = std::mem::replace(&mut self.vacant, index);
+        let record = self.at_mut(index);
         record.state = VACANT;
         record.next = vacant;
         self.in_use -= 1;
@@ -256,12 +246,13 @@ mod tests {
 
     #[test]
     fn splitting_and_absorbing_gives_the_old_extent_back() {
-        let (mut records, whole) = Records::covering(100);
-        let low = records.split_low(whole, 30);
-        let high = records.split_high(whole, 50);
+        let mut records = Records::new();
+        let low = records.add(0, 100);
+        let high = records.split_high(low, 80);
+        let middle = records.split_high(low, 30);
         assert_eq!((records.at(low).offset, records.at(low).units), (0, 30));
         assert_eq!(
-            (records.at(whole).offset, records.at(whole).units),
+            (records.at(middle).offset, records.at(middle).units),
             (30, 50)
         );
         assert_eq!((records.at(high).offset, records.at(high).units), (80, 20));

@@ -24,9 +24,14 @@ pub(crate) struct Fit {
 impl Fit {
     /// Where in the extent the request would start, if it fits.
     pub(crate) fn start_in(self, record: &Record) -> Option<u32> {
-        let start = record.offset.checked_next_multiple_of(self.align)?;
-        let end = start.checked_add(self.units)?;
-        (end <= record.end()).then_some(start)
+        self.start_between(record.offset, record.end())
+    }
+
+    /// Where between two offsets, in units, the request would start, if it fits.
+    pub(crate) fn start_between(self, offset: u32, end: u32) -> Option<u32> {
+        let start = offset.checked_next_multiple_of(self.align)?;
+        let needed = start.checked_add(self.units)?;
+        (needed <= end).then_some(start)
     }
 
     /// The extent to place the request in.

@@ -1,4 +1,4 @@
-//! The range: allocate, free, and moving free extents between domains.
+//! The index: allocate, free, and moving free extents between domains.
 //!
 //! Each operation is a constant number of steps on records (`records`), bins (`bins`) and, for lanes' domains, the
 //! order of stamps (`order`); `search` chooses the extent. This file keeps the invariants that join them:
@@ -7,7 +7,9 @@
 //! - no two neighbouring free extents have the same domain;
 //! - `live + padding + free of all domains = capacity`.
 
+mod join;
 mod links;
+mod ranges;
 
 use crate::bins::Bins;
 use crate::domain::Domain;
@@ -15,7 +17,9 @@ use crate::error::{ConfigError, ExtentError};
 use crate::extent::{Chunk, Extent, ExtentId};
 use crate::records::{NIL, Records};
 
-/// A two-level segregated-fit allocator over one range of bytes. See the crate's page.
+pub(crate) use ranges::Span;
+
+/// A two-level segregated-fit allocator over one or more ranges of bytes. See the crate's page.
 ///
 /// Not synchronised: the owner locks. Nothing blocks; nothing allocates except the slab when it grows and a domain
 /// when it gets its first extent.
@@ -26,8 +30,9 @@ pub struct Tlsf {
     pub(crate) domains: Vec<Option<Bins>>,
     /// Bins of removed domains, to be used again.
     spare: Vec<Bins>,
-    /// The extent at offset 0.
-    pub(crate) head: u32,
+    /// Sorted by offset, without overlap.
+    pub(crate) ranges: Vec<Span>,
+    /// Units of all ranges.
     pub(crate) units: u32,
     unit_bits: u32,
     pub(crate) live_chunks: u32,
@@ -36,10 +41,10 @@ pub struct Tlsf {
     pub(crate) padding_bytes: u64,
 }
 
-/// The bytes of a range by what they are; see [`Tlsf::usage`].
+/// The bytes of all ranges by what they are; see [`Tlsf::usage`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes of the range.
+    /// Bytes of all ranges.
     pub capacity: u64,
     /// Bytes asked for and handed out.
     pub live: u64,
@@ -67,43 +72,39 @@ pub struct DomainUsage {
 }
 
 impl Tlsf {
-    /// Most units a range may have.
+    /// Most units all ranges together may span.
     pub const MAX_UNITS: u32 = u32::MAX - 2;
 
-    /// A range of `capacity` bytes in units of `unit` bytes, all of it one free extent of [`Domain::SHARED`].
+    /// One range of `capacity` bytes in units of `unit` bytes, all of it one free extent of [`Domain::SHARED`].
     ///
     /// # Errors
     /// Any [`ConfigError`]: `unit` is no power of two, `capacity` is not a positive number of units or more than
     /// [`Tlsf::MAX_UNITS`] of them.
     pub fn new(capacity: u64, unit: u64) -> Result<Self, ConfigError> {
+        let mut index = Self::empty(unit)?;
+        index.add_range(capacity)?;
+        Ok(index)
+    }
+
+    /// No memory as yet: see [`Tlsf::add_range`].
+    ///
+    /// # Errors
+    /// [`ConfigError::UnitNotPowerOfTwo`].
+    pub fn empty(unit: u64) -> Result<Self, ConfigError> {
         if !unit.is_power_of_two() || unit > u64::from(u32::MAX) {
             return Err(ConfigError::UnitNotPowerOfTwo { unit });
         }
-        if capacity == 0 || !capacity.is_multiple_of(unit) {
-            return Err(ConfigError::CapacityNotWholeUnits { capacity, unit });
-        }
-        let too_many = ConfigError::TooManyUnits {
-            units: capacity / unit,
-            limit: u64::from(Self::MAX_UNITS),
-        };
-        let units = u32::try_from(capacity / unit).map_err(|_| too_many)?;
-        if units > Self::MAX_UNITS {
-            return Err(too_many);
-        }
-        let (records, head) = Records::covering(units);
-        let mut range = Self {
-            records,
+        Ok(Self {
+            records: Records::new(),
             domains: Vec::new(),
             spare: Vec::new(),
-            head,
-            units,
+            ranges: Vec::new(),
+            units: 0,
             unit_bits: unit.ilog2(),
             live_chunks: 0,
             live_bytes: 0,
             padding_bytes: 0,
-        };
-        range.hang(head, Domain::SHARED, 0);
-        Ok(range)
+        })
     }
 
     /// Takes `bytes` bytes, starting at a multiple of `align`, out of the free extents of `domain`.
@@ -115,20 +116,8 @@ impl Tlsf {
         let bins = self.domains.get(domain.index() as usize)?.as_ref()?;
         let index = fit.find(bins, &self.records)?;
         let start = fit.start_in(self.records.at(index))?;
-        self.carve(index, domain, start, fit.units);
-        let rounded = self.bytes(fit.units);
-        let padding = rounded - bytes;
-        // Less than a unit, except that zero bytes are padded by a whole one; a unit fits 32 bits.
-        self.records
-            .set_live(index, u32::try_from(padding).unwrap_or(u32::MAX));
-        self.live_chunks += 1;
-        self.live_bytes += bytes;
-        self.padding_bytes += padding;
-        Some(Chunk {
-            id: self.records.id(index),
-            offset: self.bytes(start),
-            bytes: rounded,
-        })
+        let index = self.carve(index, domain, start, fit.units);
+        Some(self.hand_out(index, bytes))
     }
 
     /// Gives a chunk back to `domain`, where it merges with its free neighbours of that domain at once.
@@ -141,13 +130,35 @@ impl Tlsf {
     pub fn free(&mut self, id: ExtentId, domain: Domain, stamp: u64) -> Result<(), ExtentError> {
         let record = self.records.resolve(id).filter(|record| record.is_live());
         let record = record.ok_or(ExtentError::NotLive)?;
-        let padding = u64::from(record.bin_prev);
-        let rounded = self.bytes(record.units);
-        self.live_chunks -= 1;
-        self.padding_bytes -= padding;
-        self.live_bytes -= rounded - padding;
+        let (units, padding) = (record.units, record.bin_prev);
+        self.take_back(units, padding);
         self.merge_into(id.index, domain, stamp);
         Ok(())
+    }
+
+    /// Turns a live chunk into one for a request of `bytes` bytes; what is left over of it becomes a live chunk of
+    /// its own, without padding. Zero bytes keep one unit. The old id goes stale.
+    ///
+    /// # Errors
+    /// [`ExtentError::NotLive`] if the id names no live chunk, [`ExtentError::TooShort`] if the chunk does not hold
+    /// `bytes` bytes; nothing is changed.
+    pub fn cut(&mut self, id: ExtentId, bytes: u64) -> Result<(Chunk, Option<Chunk>), ExtentError> {
+        let record = self.records.resolve(id).filter(|record| record.is_live());
+        let (has, padding) = record
+            .map(|record| (record.units, record.bin_prev))
+            .ok_or(ExtentError::NotLive)?;
+        let too_short = ExtentError::TooShort {
+            bytes: self.bytes(has),
+        };
+        let units = self.fit(bytes, 1).map_or(u32::MAX, |fit| fit.units);
+        if units > has {
+            return Err(too_short);
+        }
+        self.take_back(has, padding);
+        let rest = (units < has).then(|| self.records.split_high(id.index, units));
+        let chunk = self.hand_out(id.index, bytes);
+        let rest = rest.map(|rest| self.hand_out(rest, self.bytes(has - units)));
+        Ok((chunk, rest))
     }
 
     /// Moves a free extent of `from` to `to`, where it merges with its free neighbours. It keeps its stamp.
@@ -202,7 +213,7 @@ impl Tlsf {
         Ok(())
     }
 
-    /// Bytes of the range.
+    /// Bytes of all ranges.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.bytes(self.units)
@@ -220,14 +231,13 @@ impl Tlsf {
         self.live_chunks == 0
     }
 
-    /// Whether the whole range is one free extent of [`Domain::SHARED`]: nothing live, nothing awaited.
+    /// Whether everything is free in [`Domain::SHARED`]: nothing live, nothing awaited.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.bins(Domain::SHARED)
-            .is_some_and(|bins| bins.free_units == self.units)
+        self.domain_usage(Domain::SHARED).bytes == self.capacity()
     }
 
-    /// The bytes of the range by what they are. Costs a step per domain.
+    /// The bytes of all ranges by what they are. Costs a step per domain.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let free: u64 = self
@@ -286,7 +296,9 @@ impl Tlsf {
 
     /// Every extent, in order of offset.
     pub fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
-        self.walk(self.head, |records, index| records.at(index).next)
+        self.ranges
+            .iter()
+            .flat_map(|span| self.walk(span.head, |records, index| records.at(index).next))
     }
 
     /// The free extents of a domain other than [`Domain::SHARED`], in order of stamp, oldest first. None for

@@ -38,6 +38,21 @@ enum Step {
     Remove {
         domain: Domain,
     },
+    Cut {
+        pick: usize,
+        bytes: u64,
+    },
+    Join {
+        domain: Domain,
+        bytes: u64,
+        align: u64,
+    },
+    AddRange {
+        units: u64,
+    },
+    RemoveRange {
+        pick: usize,
+    },
 }
 
 fn domains() -> impl Strategy<Value = Domain> {
@@ -74,6 +89,11 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (any::<usize>(), domains()).prop_map(|(pick, to)| Step::Move { pick, to }),
         1 => (domains(), 0u64..25).prop_map(|(domain, stamp)| Step::Release { domain, stamp }),
         1 => domains().prop_map(|domain| Step::Remove { domain }),
+        1 => (any::<usize>(), sizes()).prop_map(|(pick, bytes)| Step::Cut { pick, bytes }),
+        2 => (domains(), sizes(), alignments())
+            .prop_map(|(domain, bytes, align)| Step::Join { domain, bytes, align }),
+        1 => (0u64..60).prop_map(|units| Step::AddRange { units }),
+        1 => any::<usize>().prop_map(|pick| Step::RemoveRange { pick }),
     ]
 }
 
@@ -89,7 +109,11 @@ impl Pair {
     fn new() -> Self {
         Self {
             range: Tlsf::new(CAPACITY, UNIT).expect("a right configuration"),
-            model: Model::new(CAPACITY),
+            model: {
+                let mut model = Model::new();
+                model.add_range(0, CAPACITY);
+                model
+            },
             live: Vec::new(),
             stale: Vec::new(),
         }
@@ -136,7 +160,21 @@ impl Pair {
                 };
                 prop_assert_eq!(self.range.remove_domain(domain), expected);
             }
-            Step::Free { .. } | Step::FreeAgain { .. } => {}
+            Step::Cut { pick, bytes } if !self.live.is_empty() => self.cut(pick, bytes)?,
+            Step::Join {
+                domain,
+                bytes,
+                align,
+            } => self.join(domain, bytes, align)?,
+            Step::AddRange { units } => {
+                let added = self.range.add_range(units * UNIT);
+                prop_assert_eq!(added.is_ok(), units > 0);
+                if let Ok(offset) = added {
+                    self.model.add_range(offset, units * UNIT);
+                }
+            }
+            Step::RemoveRange { pick } => self.remove_range(pick)?,
+            Step::Free { .. } | Step::FreeAgain { .. } | Step::Cut { .. } => {}
         }
         self.compare()
     }
@@ -157,9 +195,81 @@ impl Pair {
         Ok(())
     }
 
+    fn cut(&mut self, pick: usize, bytes: u64) -> Result<(), TestCaseError> {
+        let at = pick % self.live.len();
+        let chunk = self.live[at];
+        let kept = bytes.max(1).div_ceil(UNIT).saturating_mul(UNIT);
+        match self.range.cut(chunk.id, bytes) {
+            Err(error) => {
+                prop_assert!(kept > chunk.bytes);
+                prop_assert_eq!(error, ExtentError::TooShort { bytes: chunk.bytes });
+            }
+            Ok((low, rest)) => {
+                prop_assert_eq!((low.offset, low.bytes), (chunk.offset, kept));
+                self.model.cut(chunk.offset, bytes, kept);
+                self.live[at] = low;
+                self.live.extend(rest);
+                self.stale.push(chunk.id);
+            }
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, domain: Domain, bytes: u64, align: u64) -> Result<(), TestCaseError> {
+        let rounded = bytes.max(1).div_ceil(UNIT).saturating_mul(UNIT);
+        let possible = align.is_power_of_two() && rounded <= CAPACITY && align <= 1 << 32;
+        let outcomes = if domain.is_shared() || !possible {
+            Vec::new()
+        } else {
+            self.model.joined(domain, rounded, align)
+        };
+        let joined = self.range.join_run(domain, bytes, align);
+        prop_assert_eq!(joined, !outcomes.is_empty());
+        if joined {
+            let pieces = self.pieces();
+            let outcome = outcomes.into_iter().find(|model| model.pieces == pieces);
+            prop_assert!(outcome.is_some(), "no run joined alone looks like this");
+            self.model = outcome.unwrap_or_else(Model::new);
+            prop_assert!(self.model.has_room(domain, rounded, align));
+        }
+        Ok(())
+    }
+
+    fn remove_range(&mut self, pick: usize) -> Result<(), TestCaseError> {
+        let ranges: Vec<_> = self.range.ranges().collect();
+        let Some(range) = ranges.get(pick % ranges.len().max(1)) else {
+            return Ok(());
+        };
+        let whole = |piece: &Piece| piece.offset == range.offset && piece.bytes == range.bytes;
+        let shared = |piece: &Piece| piece.is_free_in(Domain::SHARED);
+        let is_free = self
+            .model
+            .pieces
+            .iter()
+            .any(|piece| whole(piece) && shared(piece));
+        prop_assert_eq!(range.is_free, is_free);
+        let offset = range.offset;
+        let refused = Err(ExtentError::RangeInUse { offset });
+        let expected = if is_free { Ok(()) } else { refused };
+        prop_assert_eq!(self.range.remove_range(offset), expected);
+        if is_free {
+            self.model.remove_range(offset);
+        }
+        Ok(())
+    }
+
+    fn pieces(&self) -> Vec<Piece> {
+        self.range
+            .extents()
+            .map(|extent| piece_of(&extent))
+            .collect()
+    }
+
     fn move_extent(&mut self, pick: usize, to: Domain) -> Result<(), TestCaseError> {
         let extents: Vec<_> = self.range.extents().collect();
-        let extent = extents[pick % extents.len()];
+        let Some(extent) = extents.get(pick % extents.len().max(1)) else {
+            return Ok(());
+        };
         match extent.state {
             ExtentState::Live { .. } => {
                 let refused = self.range.move_domain(extent.id, Domain::SHARED, to);
@@ -176,12 +286,7 @@ impl Pair {
 
     fn compare(&self) -> Result<(), TestCaseError> {
         prop_assert_eq!(self.range.check(), Ok(()));
-        let pieces: Vec<Piece> = self
-            .range
-            .extents()
-            .map(|extent| piece_of(&extent))
-            .collect();
-        prop_assert_eq!(&pieces, &self.model.pieces);
+        prop_assert_eq!(&self.pieces(), &self.model.pieces);
         let mut free = 0;
         for domain in [Domain::SHARED]
             .into_iter()
@@ -197,11 +302,11 @@ impl Pair {
         }
         let usage = self.range.usage();
         prop_assert_eq!(usage.shared + usage.reserved, free);
-        prop_assert_eq!(usage.live + usage.padding + free, CAPACITY);
+        prop_assert_eq!(usage.live + usage.padding + free, self.model.capacity());
         prop_assert_eq!(usage.chunks as usize, self.live.len());
         prop_assert_eq!(
             self.range.is_whole(),
-            self.model.free_bytes(Domain::SHARED) == CAPACITY
+            self.model.free_bytes(Domain::SHARED) == self.model.capacity()
         );
         Ok(())
     }
@@ -219,7 +324,7 @@ proptest! {
     }
 
     #[test]
-    fn giving_everything_back_makes_one_extent_again(
+    fn giving_everything_back_makes_each_range_one_extent_again(
         program in prop::collection::vec(steps(), 1..100),
     ) {
         let mut pair = Pair::new();
@@ -233,6 +338,12 @@ proptest! {
             pair.range.release_up_to(Domain::new(number).expect("small"), u64::MAX);
         }
         prop_assert!(pair.range.is_whole());
-        prop_assert_eq!(pair.range.extents().count(), 1);
+        let ranges: Vec<u64> = pair.range.ranges().map(|range| range.offset).collect();
+        prop_assert_eq!(pair.range.extents().count(), ranges.len());
+        for offset in ranges {
+            prop_assert_eq!(pair.range.remove_range(offset), Ok(()));
+        }
+        prop_assert_eq!(pair.range.capacity(), 0);
+        prop_assert_eq!(pair.range.check(), Ok(()));
     }
 }

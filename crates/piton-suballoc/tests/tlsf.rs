@@ -199,3 +199,64 @@ fn what_cannot_be_managed_is_refused_with_its_numbers() {
         Ok(u64::from(Tlsf::MAX_UNITS))
     );
 }
+
+#[test]
+fn touching_ranges_stay_apart() {
+    let mut index = Tlsf::empty(UNIT).expect("a right unit");
+    assert!(index.allocate(Domain::SHARED, 1, 1).is_none());
+    let first = index.add_range(4 * UNIT).expect("offsets are free");
+    let second = index.add_range(4 * UNIT).expect("offsets are free");
+    assert_eq!((first, second), (0, 4 * UNIT));
+    assert!(index.allocate(Domain::SHARED, 5 * UNIT, 1).is_none());
+    assert_eq!(index.extents().count(), 2);
+    let chunk = index
+        .allocate(Domain::SHARED, 4 * UNIT, 1)
+        .expect("fits the first");
+    assert_eq!(
+        index.remove_range(first),
+        Err(ExtentError::RangeInUse { offset: first })
+    );
+    assert_eq!(index.remove_range(second), Ok(()));
+    assert_eq!(index.capacity(), 4 * UNIT);
+    index.free(chunk.id, Domain::SHARED, 0).expect("live");
+    assert!(index.is_whole());
+}
+
+#[test]
+fn a_lanes_extent_joins_shared_neighbours_when_only_together_they_fit() {
+    let mut range = range(12);
+    let chunks: Vec<_> = (0..3).map(|_| take(&mut range, 3)).collect();
+    range.free(chunks[1].0, lane(0), 8).expect("live");
+    range.free(chunks[0].0, Domain::SHARED, 0).expect("live");
+    assert!(range.allocate(lane(0), 6 * UNIT, 1).is_none());
+    assert!(!range.join_run(lane(0), 7 * UNIT, 1));
+    assert!(range.join_run(lane(0), 6 * UNIT, 1));
+    assert_eq!(range.domain_usage(lane(0)).newest, 8);
+    assert_eq!(
+        range
+            .allocate(lane(0), 6 * UNIT, 1)
+            .map(|chunk| chunk.offset),
+        Some(0)
+    );
+}
+
+#[test]
+fn a_cut_chunk_is_two_live_chunks() {
+    let mut range = range(8);
+    let (id, _) = take(&mut range, 8);
+    let (low, rest) = range.cut(id, UNIT + 1).expect("it holds that");
+    let rest = rest.expect("more than half is left");
+    assert_eq!(
+        (low.bytes, rest.offset, rest.bytes),
+        (2 * UNIT, 2 * UNIT, 6 * UNIT)
+    );
+    assert_eq!(range.usage().padding, UNIT - 1);
+    assert_eq!(range.free(id, Domain::SHARED, 0), Err(ExtentError::NotLive));
+    assert_eq!(
+        range.cut(low.id, 3 * UNIT),
+        Err(ExtentError::TooShort { bytes: 2 * UNIT })
+    );
+    range.free(rest.id, Domain::SHARED, 0).expect("live");
+    range.free(low.id, Domain::SHARED, 0).expect("live");
+    assert!(range.is_whole());
+}

@@ -3,7 +3,7 @@
 use super::Tlsf;
 use crate::bins::Bins;
 use crate::domain::Domain;
-use crate::extent::{Extent, ExtentState};
+use crate::extent::{Chunk, Extent, ExtentState};
 use crate::order;
 use crate::records::{NIL, Records};
 use crate::search::Fit;
@@ -12,7 +12,7 @@ impl Tlsf {
     /// Makes an extent that hangs nowhere free in `domain`.
     pub(super) fn hang(&mut self, index: u32, domain: Domain, stamp: u64) {
         self.records.set_free(index, domain);
-        let bins = bins_of(&mut self.domains, &mut self.spare, self.units, domain);
+        let bins = bins_of(&mut self.domains, &mut self.spare, domain);
         bins.insert(&mut self.records, index);
         if !domain.is_shared() {
             order::append(bins, &mut self.records, index, stamp);
@@ -49,26 +49,54 @@ impl Tlsf {
         self.hang(index, domain, stamp);
     }
 
-    /// Cuts a free extent so that `index` is exactly `units` units from `start` and hangs nowhere; what is left of it
-    /// below and above stays free in its place.
-    pub(super) fn carve(&mut self, index: u32, domain: Domain, start: u32, units: u32) {
-        let bins = bins_of(&mut self.domains, &mut self.spare, self.units, domain);
+    /// Cuts `units` units at `start` out of a free extent; returns their record, which hangs nowhere. What is left of
+    /// the extent below and above stays free in its place.
+    pub(super) fn carve(&mut self, index: u32, domain: Domain, start: u32, units: u32) -> u32 {
+        let bins = bins_of(&mut self.domains, &mut self.spare, domain);
         bins.remove(&mut self.records, index);
         let whole = *self.records.at(index);
-        if start > whole.offset {
-            let low = self.records.split_low(index, start - whole.offset);
-            hang_part(bins, &mut self.records, low, index, domain);
-            if self.head == index {
-                self.head = low;
-            }
-        }
         if whole.end() > start + units {
-            let high = self.records.split_high(index, units);
+            let high = self.records.split_high(index, start + units - whole.offset);
             hang_part(bins, &mut self.records, high, index, domain);
+        }
+        if start > whole.offset {
+            // The old record stays the lower part, and with it its place in the order.
+            let middle = self.records.split_high(index, start - whole.offset);
+            self.records.set_free(index, domain);
+            bins.insert(&mut self.records, index);
+            return middle;
         }
         if !domain.is_shared() {
             order::remove(bins, &mut self.records, index);
         }
+        index
+    }
+
+    /// Makes an extent that hangs nowhere live for a request of `bytes` bytes.
+    pub(super) fn hand_out(&mut self, index: u32, bytes: u64) -> Chunk {
+        let record = self.records.at(index);
+        let offset = self.bytes(record.offset);
+        let rounded = self.bytes(record.units);
+        let padding = rounded - bytes;
+        // At most a unit, which fits 32 bits.
+        let padding_word = u32::try_from(padding).unwrap_or(u32::MAX);
+        self.records.set_live(index, padding_word);
+        self.live_chunks += 1;
+        self.live_bytes += bytes;
+        self.padding_bytes += padding;
+        Chunk {
+            id: self.records.id(index),
+            offset,
+            bytes: rounded,
+        }
+    }
+
+    /// Takes a live extent out of the counters.
+    pub(super) fn take_back(&mut self, units: u32, padding: u32) {
+        let padding = u64::from(padding);
+        self.live_chunks -= 1;
+        self.padding_bytes -= padding;
+        self.live_bytes -= self.bytes(units) - padding;
     }
 
     /// The request in units, unless it could not fit any range.
@@ -146,14 +174,13 @@ impl Tlsf {
 fn bins_of<'a>(
     domains: &'a mut Vec<Option<Bins>>,
     spare: &mut Vec<Bins>,
-    largest: u32,
     domain: Domain,
 ) -> &'a mut Bins {
     let index = domain.index() as usize;
     if domains.len() <= index {
         domains.resize_with(index + 1, || None);
     }
-    domains[index].get_or_insert_with(|| spare.pop().unwrap_or_else(|| Bins::new(largest)))
+    domains[index].get_or_insert_with(|| spare.pop().unwrap_or_else(Bins::new))
 }
 
 /// Hangs `part`, just cut off `whole`, which is still in its order.

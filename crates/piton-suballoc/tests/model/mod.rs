@@ -32,22 +32,111 @@ impl Piece {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Model {
+    /// Sorted by offset.
     pub(crate) pieces: Vec<Piece>,
+    /// Where ranges start: pieces do not merge across.
+    starts: Vec<u64>,
 }
 
 impl Model {
-    pub(crate) fn new(capacity: u64) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            pieces: vec![Piece {
-                offset: 0,
-                bytes: capacity,
-                state: State::Free {
-                    domain: Domain::SHARED,
-                    stamp: 0,
-                },
-            }],
+            pieces: Vec::new(),
+            starts: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add_range(&mut self, offset: u64, bytes: u64) {
+        let overlaps = |piece: &Piece| piece.offset < offset + bytes && offset < piece.end();
+        assert!(!self.pieces.iter().any(overlaps), "ranges never overlap");
+        self.starts.push(offset);
+        self.pieces.push(Piece {
+            offset,
+            bytes,
+            state: State::Free {
+                domain: Domain::SHARED,
+                stamp: 0,
+            },
+        });
+        self.pieces.sort_by_key(|piece| piece.offset);
+    }
+
+    /// Takes a range away that is one free piece of the shared domain.
+    pub(crate) fn remove_range(&mut self, offset: u64) {
+        self.starts.retain(|&start| start != offset);
+        self.pieces.retain(|piece| piece.offset != offset);
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.bytes).sum()
+    }
+
+    /// Whether piece `at` and the one above are free in the domains and in one range.
+    fn touches(&self, at: usize, domains: &[Domain]) -> bool {
+        let Some([low, high]) = self.pieces.get(at..at + 2) else {
+            return false;
+        };
+        let is_free = |piece: &Piece| domains.iter().any(|&domain| piece.is_free_in(domain));
+        is_free(low)
+            && is_free(high)
+            && low.end() == high.offset
+            && !self.starts.contains(&high.offset)
+    }
+
+    /// Every way in which neighbouring pieces of the domain and the shared one can be joined to hold a request.
+    pub(crate) fn joined(&self, domain: Domain, bytes: u64, align: u64) -> Vec<Self> {
+        let both = [domain, Domain::SHARED];
+        let mut outcomes = Vec::new();
+        let mut at = 0;
+        while at < self.pieces.len() {
+            let first = at;
+            while self.touches(at, &both) {
+                at += 1;
+            }
+            let run = &self.pieces[first..=at];
+            let (offset, end) = (run[0].offset, run[run.len() - 1].end());
+            let fits = offset.next_multiple_of(align) + bytes <= end;
+            if fits
+                && run.iter().any(|piece| piece.is_free_in(domain))
+                && run
+                    .iter()
+                    .all(|piece| both.iter().any(|&of| piece.is_free_in(of)))
+            {
+                let mut joined = self.clone();
+                for piece in run.iter().filter(|piece| piece.is_free_in(Domain::SHARED)) {
+                    joined.give(piece.offset, domain, 0);
+                }
+                outcomes.push(joined);
+            }
+            at += 1;
+        }
+        outcomes
+    }
+
+    /// Cuts a live piece for a request of `bytes`; `kept` is that rounded to units.
+    pub(crate) fn cut(&mut self, offset: u64, bytes: u64, kept: u64) {
+        let at = self
+            .pieces
+            .iter()
+            .position(|piece| piece.offset == offset)
+            .expect("the piece exists");
+        let whole = self.pieces[at];
+        self.pieces[at] = Piece {
+            bytes: kept,
+            state: State::Live {
+                padding: kept - bytes,
+            },
+            ..whole
+        };
+        if kept < whole.bytes {
+            let rest = Piece {
+                offset: offset + kept,
+                bytes: whole.bytes - kept,
+                state: State::Live { padding: 0 },
+            };
+            self.pieces.insert(at + 1, rest);
         }
     }
 
@@ -96,10 +185,11 @@ impl Model {
             .expect("the piece exists");
         let mut first = at;
         let mut last = at;
-        if at > 0 && self.pieces[at - 1].is_free_in(domain) {
+        self.pieces[at].state = State::Free { domain, stamp };
+        if at > 0 && self.touches(at - 1, &[domain]) {
             first -= 1;
         }
-        if at + 1 < self.pieces.len() && self.pieces[at + 1].is_free_in(domain) {
+        if self.touches(at, &[domain]) {
             last += 1;
         }
         let own = self.pieces[at].offset;

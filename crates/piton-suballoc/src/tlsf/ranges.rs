@@ -1,0 +1,122 @@
+//! Ranges that come and go: where they lie among the offsets, adding one, taking one away.
+//!
+//! Offsets are names, not memory: a new range takes the lowest gap in which it fits. Two ranges may touch; their
+//! records are not linked, so no extent reaches across. Ranges are few, and adding or removing one costs a step each.
+
+use super::Tlsf;
+use crate::domain::Domain;
+use crate::error::{ConfigError, ExtentError};
+use crate::extent::Range;
+
+/// One range.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    /// Start, in units.
+    pub(crate) offset: u32,
+    /// Length, in units.
+    pub(crate) units: u32,
+    /// Record of the extent at its start: the same for as long as the range exists.
+    pub(crate) head: u32,
+}
+
+impl Span {
+    const fn end(&self) -> u32 {
+        self.offset + self.units
+    }
+}
+
+impl Tlsf {
+    /// Adds a range of `bytes` bytes as one free extent of [`Domain::SHARED`]; returns where it starts, in bytes.
+    ///
+    /// # Errors
+    /// [`ConfigError::CapacityNotWholeUnits`], or [`ConfigError::TooManyUnits`] when no gap among the offsets holds
+    /// it; nothing is changed.
+    pub fn add_range(&mut self, bytes: u64) -> Result<u64, ConfigError> {
+        let unit = self.unit();
+        if bytes == 0 || !bytes.is_multiple_of(unit) {
+            return Err(ConfigError::CapacityNotWholeUnits {
+                capacity: bytes,
+                unit,
+            });
+        }
+        let refused = ConfigError::TooManyUnits {
+            units: bytes / unit,
+            limit: u64::from(self.largest_gap()),
+        };
+        let units = u32::try_from(bytes / unit).map_err(|_| refused)?;
+        let (at, offset) = self.lowest_gap(units).ok_or(refused)?;
+        let head = self.records.add(offset, units);
+        self.ranges.insert(
+            at,
+            Span {
+                offset,
+                units,
+                head,
+            },
+        );
+        self.units += units;
+        self.hang(head, Domain::SHARED, 0);
+        Ok(self.bytes(offset))
+    }
+
+    /// Takes away the range that starts at `offset` bytes.
+    ///
+    /// # Errors
+    /// [`ExtentError::RangeInUse`] if no range starts there or not all of it is free in [`Domain::SHARED`]; nothing
+    /// is changed.
+    pub fn remove_range(&mut self, offset: u64) -> Result<(), ExtentError> {
+        let found = self
+            .ranges
+            .iter()
+            .position(|span| self.bytes(span.offset) == offset && self.is_free(span));
+        let at = found.ok_or(ExtentError::RangeInUse { offset })?;
+        let span = self.ranges.remove(at);
+        self.unhang(span.head, Domain::SHARED);
+        self.records.vacate(span.head);
+        self.units -= span.units;
+        Ok(())
+    }
+
+    /// The ranges, in order of offset.
+    pub fn ranges(&self) -> impl Iterator<Item = Range> + '_ {
+        self.ranges.iter().map(|span| Range {
+            offset: self.bytes(span.offset),
+            bytes: self.bytes(span.units),
+            is_free: self.is_free(span),
+        })
+    }
+
+    /// The extents of the range that starts at `offset` bytes, in order of offset; none if no range starts there.
+    pub fn extents_of(&self, offset: u64) -> impl Iterator<Item = crate::Extent> + '_ {
+        let starts = move |span: &&Span| self.bytes(span.offset) == offset;
+        let span = self.ranges.iter().find(starts);
+        span.into_iter()
+            .flat_map(|span| self.walk(span.head, |records, index| records.at(index).next))
+    }
+
+    /// Whether all of a range is one free extent of the shared domain.
+    fn is_free(&self, span: &Span) -> bool {
+        let head = self.records.at(span.head);
+        head.is_free_in(Domain::SHARED) && head.units == span.units
+    }
+
+    /// Gaps among the offsets: position in `ranges`, start, length.
+    fn gaps(&self) -> impl Iterator<Item = (usize, u32, u32)> + '_ {
+        let starts = self.ranges.iter().map(|span| span.offset);
+        let ends = self.ranges.iter().map(Span::end);
+        std::iter::once(0)
+            .chain(ends)
+            .zip(starts.chain([Self::MAX_UNITS]))
+            .enumerate()
+            .map(|(at, (end, start))| (at, end, start - end))
+    }
+
+    fn lowest_gap(&self, units: u32) -> Option<(usize, u32)> {
+        let gap = self.gaps().find(|&(_, _, length)| length >= units);
+        gap.map(|(at, start, _)| (at, start))
+    }
+
+    fn largest_gap(&self) -> u32 {
+        self.gaps().map(|(_, _, length)| length).max().unwrap_or(0)
+    }
+}
