@@ -22,6 +22,8 @@ pub struct Chunk {
     pub offset: u64,
     /// Bytes that belong to the chunk: the request rounded up to units.
     pub bytes: u64,
+    /// Stamp of the extent it was taken from; 0 if that was of [`Domain::SHARED`].
+    pub stamp: u64,
 }
 
 /// One extent of a range, as seen by a walk.

@@ -116,8 +116,17 @@ impl Tlsf {
         let bins = self.domains.get(domain.index() as usize)?.as_ref()?;
         let index = fit.find(bins, &self.records)?;
         let start = fit.start_in(self.records.at(index))?;
+        let stamp = self.stamp(index, domain);
         let index = self.carve(index, domain, start, fit.units);
-        Some(self.hand_out(index, bytes))
+        Some(self.hand_out(index, bytes, stamp))
+    }
+
+    /// The extent that [`Tlsf::allocate`] would take from, without taking it.
+    #[must_use]
+    pub fn peek(&self, domain: Domain, bytes: u64, align: u64) -> Option<Extent> {
+        let fit = self.fit(bytes, align)?;
+        let index = fit.find(self.bins(domain)?, &self.records)?;
+        Some(self.extent(index))
     }
 
     /// Gives a chunk back to `domain`, where it merges with its free neighbours of that domain at once.
@@ -156,8 +165,8 @@ impl Tlsf {
         }
         self.take_back(has, padding);
         let rest = (units < has).then(|| self.records.split_high(id.index, units));
-        let chunk = self.hand_out(id.index, bytes);
-        let rest = rest.map(|rest| self.hand_out(rest, self.bytes(has - units)));
+        let chunk = self.hand_out(id.index, bytes, 0);
+        let rest = rest.map(|rest| self.hand_out(rest, self.bytes(has - units), 0));
         Ok((chunk, rest))
     }
 

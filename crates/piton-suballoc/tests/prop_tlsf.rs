@@ -182,10 +182,14 @@ impl Pair {
     fn allocate(&mut self, domain: Domain, bytes: u64, align: u64) -> Result<(), TestCaseError> {
         let rounded = bytes.max(1).div_ceil(UNIT).saturating_mul(UNIT);
         let possible = align.is_power_of_two() && rounded <= CAPACITY && align <= 1 << 32;
+        let peeked = self.range.peek(domain, bytes, align);
         match self.range.allocate(domain, bytes, align) {
             None => prop_assert!(!possible || !self.model.has_room(domain, rounded, align)),
             Some(chunk) => {
                 prop_assert_eq!(chunk.bytes, rounded);
+                let from = peeked.map(|extent| (extent.offset <= chunk.offset, extent.state));
+                let stamp = chunk.stamp;
+                prop_assert_eq!(from, Some((true, ExtentState::Free { domain, stamp })));
                 prop_assert_eq!(chunk.offset % align.max(UNIT), 0);
                 self.model
                     .take(domain, chunk.offset, chunk.bytes, rounded - bytes);

@@ -73,7 +73,7 @@ impl Tlsf {
     }
 
     /// Makes an extent that hangs nowhere live for a request of `bytes` bytes.
-    pub(super) fn hand_out(&mut self, index: u32, bytes: u64) -> Chunk {
+    pub(super) fn hand_out(&mut self, index: u32, bytes: u64, stamp: u64) -> Chunk {
         let record = self.records.at(index);
         let offset = self.bytes(record.offset);
         let rounded = self.bytes(record.units);
@@ -88,6 +88,7 @@ impl Tlsf {
             id: self.records.id(index),
             offset,
             bytes: rounded,
+            stamp,
         }
     }
 
@@ -151,7 +152,7 @@ impl Tlsf {
         })
     }
 
-    fn extent(&self, index: u32) -> Extent {
+    pub(super) fn extent(&self, index: u32) -> Extent {
         let record = self.records.at(index);
         Extent {
             id: self.records.id(index),
