@@ -1,1 +1,73 @@
-//! Streams, events, host functions over a driver's queues.
+//! Streams, events and host functions over a driver's queues.
+//!
+//! # The problem
+//! A compute graph wants work to run in several orders at once, to tie them together where they meet, and to
+//! know how far each is, thousands of times a millisecond, without a host thread waiting for any of it.
+//!
+//! # The idea
+//! A [`Stream`] is a lane of the runtime's timeline served by one queue of a device. Position n of the queue is
+//! the n-th seq of the lane, so the queue's own counter is the lane's: there is no second set of books, and an
+//! [`Event`] is a number. A stream that waits for an event asks the timeline whether it is ordered after it
+//! already, and only if not does the device get a command.
+//!
+//! # Words
+//! | I want to … | take |
+//! |---|---|
+//! | make streams | [`Streams::create`], [`StreamOptions`] |
+//! | run a kernel, copy, fill | [`Stream::launch`] and its like; [`Command`] with [`Stream::submit`] |
+//! | submit without blocking the thread | [`Stream::try_submit`], [`Stream::submit_async`] |
+//! | run a host function in order | [`Stream::call_host`] |
+//! | remember a place | [`Stream::now`], [`Stream::record`], [`Stream::record_timed`] |
+//! | ask, block, or await | [`Event::query`], [`Event::wait`], [`Event::completion`] |
+//! | order one stream after another | [`Stream::wait`], [`Stream::wait_frontier`] |
+//! | order a stream after the host | [`Semaphore`] |
+//! | know what failed | [`Stream::failure`], [`StreamFailure`] |
+//!
+//! # Guarantees
+//! - A wait that is left out means the same as one that is made: its point is done without failure, or ordered
+//!   before through a wait that was made.
+//! - What is reported done has ended on the device, and the host sees what it wrote. A failure is reported only
+//!   once the work has ended too, so memory may be freed on either answer.
+//! - Nothing accepted is lost: a dropped stream's work runs, its events answer, its queue goes when it has drained.
+//! - The forms that block hold no lock, and refuse to wait for their own stream inside its host functions.
+//!
+//! # Lock order
+//! `registry::Lanes`, then `Link`, then whatever the driver takes inside its own non-blocking calls. The timeline
+//! takes a slot's source, then `Link`. `Places`, `Stamps` and `Relay` are leaves: nothing is taken under them.
+//! No lock is held while user code runs or a queue handle is dropped, since that may call into the driver.
+//!
+//! # Not here
+//! Pools and who may reuse a block (the timeline answers, the allocators ask). Routes of copies. The engine that
+//! runs commands. Capture into graphs.
+
+mod admission;
+mod command;
+mod completion;
+mod error;
+mod event;
+mod failure;
+mod host_function;
+mod lane_state;
+mod link;
+mod options;
+mod outcome;
+mod place;
+mod registry;
+mod relay;
+mod semaphore;
+mod stream;
+mod submit;
+mod timestamp;
+mod wait;
+
+pub use command::Command;
+pub use completion::Completion;
+pub use error::{Facet, StreamError};
+pub use event::Event;
+pub use failure::StreamFailure;
+pub use options::{StreamOptions, WhenFull};
+pub use outcome::{Submission, Waited};
+pub use registry::Streams;
+pub use semaphore::Semaphore;
+pub use stream::Stream;
+pub use submit::Submitting;

@@ -1,0 +1,63 @@
+//! Waiting for a place in the order of work without holding a thread.
+
+use crate::{StreamError, lane_state::LaneState, relay::Watch};
+use piton_timeline::Timepoint;
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+/// A future that ends when everything up to a place has ended: with `Ok`, or with the failure that poisoned it.
+///
+/// Needs no particular executor: the device's completion wakes whatever polled last. It owns no work; dropping
+/// it changes nothing but that nobody is woken. Once ready it goes on giving the same answer.
+///
+/// Blocking on it inside a host function of the same stream waits for ever, as nothing here can tell a block
+/// from a poll; [`Event::wait`](crate::Event::wait) is refused there.
+#[must_use = "a future does nothing unless polled"]
+#[derive(Debug)]
+pub struct Completion {
+    /// `None` for a lane long gone, whose points are all complete.
+    state: Option<Arc<LaneState>>,
+    point: Timepoint,
+    watch: Watch,
+}
+
+impl Completion {
+    pub(crate) fn new(state: Option<Arc<LaneState>>, point: Timepoint) -> Self {
+        let position = state.as_ref().map(|state| state.position(point));
+        Self {
+            state,
+            point,
+            watch: Watch::new(position.unwrap_or_default()),
+        }
+    }
+
+    /// What is waited for.
+    pub fn point(&self) -> Timepoint {
+        self.point
+    }
+}
+
+impl Future for Completion {
+    type Output = Result<(), StreamError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let Some(state) = &this.state else {
+            return Poll::Ready(Ok(()));
+        };
+        if !state.is_complete(this.point)
+            && let Some(queue) = state.link().queue()
+        {
+            match this.watch.poll(&*queue, cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(reached) => reached?,
+            }
+            state.link().refresh();
+        }
+        Poll::Ready(state.outcome(this.point))
+    }
+}

@@ -1,0 +1,120 @@
+//! Events: a place in a stream's order, kept.
+
+use crate::{Completion, StreamError, lane_state::LaneState, timestamp::Stamp};
+use piton_driver::WaitOutcome;
+use piton_timeline::Timepoint;
+use std::{sync::Arc, time::Instant};
+
+/// A place in a stream's order. Made by [`Stream::record`](crate::Stream::record); never moves.
+///
+/// Cloning it clones a reference or two. It outlives its stream: when the stream is gone and another has its
+/// lane's slot, the event goes on saying how its own work ended.
+#[derive(Clone, Debug)]
+pub struct Event {
+    state: Arc<LaneState>,
+    point: Timepoint,
+    stamp: Option<Arc<Stamp>>,
+}
+
+impl Event {
+    pub(crate) fn new(state: Arc<LaneState>, point: Timepoint, stamp: Option<Arc<Stamp>>) -> Self {
+        Self {
+            state,
+            point,
+            stamp,
+        }
+    }
+
+    /// The place.
+    pub fn timepoint(&self) -> Timepoint {
+        self.point
+    }
+
+    /// Whether everything before it has ended. Does not block: one load if that is known.
+    ///
+    /// # Errors
+    /// [`Poisoned`](StreamError::Poisoned) if it has, and a command up to here failed or was skipped. While
+    /// the answer is `false` the device may still use what those commands named, even if one has failed.
+    pub fn query(&self) -> Result<bool, StreamError> {
+        self.state.query(self.point)
+    }
+
+    /// Blocks the calling thread until everything before it has ended, or `deadline` has passed.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query); [`WouldDeadlock`](StreamError::WouldDeadlock) inside a host function of the
+    /// same stream; [`Driver`](StreamError::Driver) where the device is lost or knows of a deadlock.
+    pub fn wait(&self, deadline: Option<Instant>) -> Result<WaitOutcome, StreamError> {
+        self.state.wait(self.point, deadline)
+    }
+
+    /// A future that ends when everything before it has.
+    pub fn completion(&self) -> Completion {
+        Completion::new(Some(Arc::clone(&self.state)), self.point)
+    }
+
+    /// Whether a time is recorded with it.
+    pub fn is_timed(&self) -> bool {
+        self.stamp.is_some()
+    }
+
+    /// When it was reached, in nanoseconds of the device's clock; `None` until it is. Does not block.
+    ///
+    /// # Errors
+    /// [`NotTimed`](StreamError::NotTimed); [`Poisoned`](StreamError::Poisoned): then no time was written.
+    pub fn time_ns(&self) -> Result<Option<u64>, StreamError> {
+        let Some(stamp) = &self.stamp else {
+            return Err(StreamError::NotTimed { point: self.point });
+        };
+        if !self.query()? {
+            return Ok(None);
+        }
+        Ok(stamp.read()?)
+    }
+
+    /// Nanoseconds from `start` to `end` on their device's clock, negative if `end` came first; `None` until
+    /// both are reached. Does not block.
+    ///
+    /// # Errors
+    /// As [`time_ns`](Self::time_ns); [`DifferentClocks`](StreamError::DifferentClocks) for events of two
+    /// devices.
+    pub fn elapsed_ns(start: &Self, end: &Self) -> Result<Option<i64>, StreamError> {
+        let (from, to) = (start.state.device(), end.state.device());
+        if from != to {
+            return Err(StreamError::DifferentClocks {
+                start: from,
+                end: to,
+            });
+        }
+        Ok(match (start.time_ns()?, end.time_ns()?) {
+            (Some(from), Some(to)) => Some(difference(from, to)),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn state(&self) -> &Arc<LaneState> {
+        &self.state
+    }
+}
+
+/// `to - from`, at the ends of the range where it does not fit.
+fn difference(from: u64, to: u64) -> i64 {
+    if to >= from {
+        i64::try_from(to - from).unwrap_or(i64::MAX)
+    } else {
+        i64::try_from(from - to).map_or(i64::MIN, |earlier| -earlier)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_stays_in_range() {
+        assert_eq!(difference(5, 7), 2);
+        assert_eq!(difference(7, 5), -2);
+        assert_eq!(difference(0, u64::MAX), i64::MAX);
+        assert_eq!(difference(u64::MAX, 0), i64::MIN);
+    }
+}

@@ -1,0 +1,83 @@
+//! Which streams' host functions run on this thread, so that none of them waits for itself.
+//!
+//! A backend may run a host function on a thread that is itself inside one, while that one waits for another
+//! stream: so the marks are a stack, and a wait for any stream on it is refused.
+
+use crate::{Facet, Stream, StreamError, lane_state::LaneState};
+use piton_driver::{HostFunction, Operation};
+use piton_timeline::Timepoint;
+use std::{
+    cell::RefCell,
+    panic::Location,
+    sync::{Arc, Weak},
+};
+
+thread_local! {
+    /// Weak: a function that never runs must not keep its stream's queue, which keeps the function.
+    static RUNNING: RefCell<Vec<Weak<LaneState>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Takes the mark away even if the function panics.
+struct Mark;
+
+impl Mark {
+    fn set(lane: Weak<LaneState>) -> Self {
+        RUNNING.with_borrow_mut(|running| running.push(lane));
+        Self
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        let lane = RUNNING.with_borrow_mut(Vec::pop);
+        // Under no borrow: this may be the last trace of the lane.
+        drop(lane);
+    }
+}
+
+/// Whether a host function of the lane runs on this thread.
+pub(crate) fn is_running(lane: &Arc<LaneState>) -> bool {
+    RUNNING.with_borrow(|running| {
+        running
+            .iter()
+            .any(|mark| mark.as_ptr() == Arc::as_ptr(lane))
+    })
+}
+
+/// The function, marking the thread while it runs.
+fn marked(lane: &Arc<LaneState>, function: impl FnOnce() + Send + 'static) -> HostFunction {
+    let lane = Arc::downgrade(lane);
+    Box::new(move || {
+        let _mark = Mark::set(lane);
+        function();
+    })
+}
+
+impl Stream {
+    /// Runs a function on the host when everything submitted before has ended; later commands wait for its
+    /// return.
+    ///
+    /// The function runs on a thread of the backend, under no lock. It may submit to any stream. Waiting on
+    /// the host for its own stream is refused with [`WouldDeadlock`](StreamError::WouldDeadlock): in
+    /// [`synchronize`](Stream::synchronize), in [`Event::wait`](crate::Event::wait), and in a submission that
+    /// would have to park. If it panics, the command fails and poisons the stream. After a failure of the stream it
+    /// is dropped without being called.
+    ///
+    /// # Errors
+    /// [`Unsupported`](StreamError::Unsupported) where the device runs no host functions; otherwise as every
+    /// submission.
+    #[track_caller]
+    pub fn call_host(
+        &self,
+        function: impl FnOnce() + Send + 'static,
+    ) -> Result<Timepoint, StreamError> {
+        let location = Location::caller();
+        let Some(facet) = self.device().host_functions() else {
+            return Err(self.lacks(Facet::HostFunctions));
+        };
+        let mut function = Some(marked(self.state(), function));
+        self.admit(Operation::CallHost, location, &mut || {
+            facet.call(self.queue(), &mut function)
+        })
+    }
+}

@@ -1,0 +1,266 @@
+//! What the runtime keeps of one lane: the way to its queue, where its commands came from, why it failed.
+//!
+//! A stream owns its lane; events and futures hold the state, so they go on answering when the stream is gone
+//! and another lane has its slot.
+
+use crate::{
+    StreamError, StreamFailure, host_function, link::Link, place::Place, place::Places,
+    registry::Registry, timestamp::Stamps,
+};
+use piton_driver::{
+    DeviceId, ErrorKind, Operation, Position, Queue, QueueFailure, QueueId, WaitOutcome,
+};
+use piton_sync::Mutex;
+use piton_timeline::{Lane, LaneId, Timeline, Timepoint};
+use std::{
+    fmt,
+    panic::Location,
+    sync::{Arc, OnceLock, Weak},
+    time::Instant,
+};
+
+pub(crate) struct LaneState {
+    /// Weak: the registry holds the states.
+    registry: Weak<Registry>,
+    timeline: Arc<Timeline>,
+    link: Arc<Link>,
+    id: LaneId,
+    base: u64,
+    device: DeviceId,
+    queue_id: QueueId,
+    label: Option<Arc<str>>,
+    places: Mutex<Places>,
+    failure: OnceLock<Arc<StreamFailure>>,
+    pub(crate) stamps: Arc<Stamps>,
+}
+
+impl fmt::Debug for LaneState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LaneState")
+            .field("id", &self.id)
+            .field("label", &self.label)
+            .field("link", &self.link)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LaneState {
+    pub(crate) fn new(
+        registry: &Arc<Registry>,
+        lane: &Lane,
+        link: Arc<Link>,
+        queue: &dyn Queue,
+        label: Option<Arc<str>>,
+    ) -> Self {
+        Self {
+            registry: Arc::downgrade(registry),
+            timeline: Arc::clone(lane.timeline()),
+            link,
+            id: lane.id(),
+            base: lane.base(),
+            device: queue.device(),
+            queue_id: queue.id(),
+            label,
+            places: Mutex::new(Places::new()),
+            failure: OnceLock::new(),
+            stamps: Arc::default(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> LaneId {
+        self.id
+    }
+
+    pub(crate) fn base(&self) -> u64 {
+        self.base
+    }
+
+    pub(crate) fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    pub(crate) fn queue_id(&self) -> QueueId {
+        self.queue_id
+    }
+
+    pub(crate) fn label(&self) -> Option<&Arc<str>> {
+        self.label.as_ref()
+    }
+
+    pub(crate) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    pub(crate) fn timeline(&self) -> &Arc<Timeline> {
+        &self.timeline
+    }
+
+    /// The lane's seq of a place in its queue.
+    pub(crate) fn point(&self, position: Position) -> Timepoint {
+        Timepoint {
+            lane: self.id,
+            seq: self.base.saturating_add(position.get()),
+        }
+    }
+
+    /// The place in the queue of a point of this lane.
+    pub(crate) fn position(&self, point: Timepoint) -> Position {
+        Position::new(point.seq.saturating_sub(self.base))
+    }
+
+    /// Whether everything up to the point has ended. Does not block.
+    pub(crate) fn is_complete(&self, point: Timepoint) -> bool {
+        self.timeline.is_complete(point)
+    }
+
+    /// Whether a complete point is at or past the lane's failure.
+    pub(crate) fn has_failed(&self, point: Timepoint) -> bool {
+        let failed_at = self.link.failed_at();
+        failed_at.is_some_and(|failed| failed <= self.position(point))
+    }
+
+    /// How a complete point ended.
+    pub(crate) fn outcome(&self, point: Timepoint) -> Result<(), StreamError> {
+        if self.has_failed(point)
+            && let Some(failure) = self.failure()
+        {
+            return Err(failure.into());
+        }
+        Ok(())
+    }
+
+    /// Whether the point is complete, as an answer that says if it failed.
+    pub(crate) fn query(&self, point: Timepoint) -> Result<bool, StreamError> {
+        if !self.is_complete(point) {
+            return Ok(false);
+        }
+        self.outcome(point).map(|()| true)
+    }
+
+    /// Blocks the calling thread until the point is complete or the deadline has passed.
+    pub(crate) fn wait(
+        self: &Arc<Self>,
+        point: Timepoint,
+        deadline: Option<Instant>,
+    ) -> Result<WaitOutcome, StreamError> {
+        if !self.is_complete(point) {
+            self.may_block(point)?;
+            if let Some(queue) = self.link.queue()
+                && queue.wait(self.position(point), deadline)? == WaitOutcome::DeadlinePassed
+            {
+                return Ok(WaitOutcome::DeadlinePassed);
+            }
+            self.link.refresh();
+        }
+        self.outcome(point).map(|()| WaitOutcome::Reached)
+    }
+
+    /// Refuses a wait on the host that would wait for itself.
+    pub(crate) fn may_block(self: &Arc<Self>, point: Timepoint) -> Result<(), StreamError> {
+        if host_function::is_running(self) {
+            return Err(StreamError::WouldDeadlock { point });
+        }
+        Ok(())
+    }
+
+    /// Remembers where a command came from.
+    pub(crate) fn note(
+        &self,
+        position: Position,
+        operation: Operation,
+        location: &'static Location<'static>,
+    ) {
+        let mut places = self.places.lock();
+        if places.is_full() {
+            drop(places);
+            let settled = self.settled();
+            places = self.places.lock();
+            places.trim(settled);
+        }
+        places.note(Place {
+            position,
+            operation,
+            location,
+        });
+    }
+
+    /// Up to where the places of commands are not needed any more.
+    fn settled(&self) -> Position {
+        let completed = self.link.refresh();
+        match self.link.failed_at() {
+            Some(failed) if self.failure().is_none_or(|f| f.place.is_none()) => {
+                completed.min(Position::new(failed.get().saturating_sub(1)))
+            }
+            _ => completed,
+        }
+    }
+
+    /// The lane's first failure, once there is one.
+    pub(crate) fn failure(&self) -> Option<Arc<StreamFailure>> {
+        if let Some(failure) = self.failure.get() {
+            return Some(Arc::clone(failure));
+        }
+        let met = self.link.failure()?;
+        let mut told = self.tell(met);
+        told.root = self.root(met).map(Arc::new);
+        let told = Arc::new(told);
+        // Without a place the submitting thread may be just about to note it: ask again next time.
+        if told.place.is_some() {
+            return Some(Arc::clone(self.failure.get_or_init(|| told)));
+        }
+        Some(told)
+    }
+
+    fn tell(&self, met: QueueFailure) -> StreamFailure {
+        let place = self.places.lock().find(met.position);
+        StreamFailure {
+            timepoint: self.point(met.position),
+            label: self.label.clone(),
+            operation: place.map(|place| place.operation),
+            place: place.map(|place| place.location),
+            error: met.error,
+            root: None,
+        }
+    }
+
+    /// Follows failures of waits to the stream where something else failed. Loops cannot arise, since waits
+    /// name what was submitted before; the bound guards against a device that says otherwise.
+    fn root(&self, met: QueueFailure) -> Option<StreamFailure> {
+        let registry = self.registry.upgrade()?;
+        let mut kind = met.error.kind;
+        let mut root = None;
+        for _ in 0..=registry.lane_count() {
+            let ErrorKind::DependencyFailed { queue, .. } = kind else {
+                break;
+            };
+            let Some(state) = registry.lane_of(queue) else {
+                break;
+            };
+            let Some(met) = state.link.failure() else {
+                break;
+            };
+            kind = met.error.kind;
+            root = Some(state.tell(met));
+        }
+        root
+    }
+
+    /// Lets the queue go if the stream is gone and everything has ended. What comes back is to be dropped
+    /// under no lock.
+    pub(crate) fn close_if_drained(&self) -> Option<Arc<dyn Queue>> {
+        let queue = self.link.close_if_drained()?;
+        let failed_at = self.link.failed_at();
+        self.places.lock().keep_only(failed_at);
+        Some(queue)
+    }
+
+    /// Asserts what holds between calls.
+    pub(crate) fn check(&self) {
+        self.places.lock().check();
+        let (completed, submitted) = (self.link.refresh(), self.link.submitted());
+        assert!(completed <= submitted, "more has ended than was submitted");
+        if let Some(failed) = self.link.failed_at() {
+            assert!(failed <= submitted, "a command failed that never was");
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A lane's way to its queue: what the queue last said, and the queue itself until the lane has drained.
+//!
+//! # The idea
+//! The timeline, events and streams that wait all reach a lane's queue through its link, for as long as the
+//! queue has anything left to say. When the stream is gone and everything it submitted has ended, the link
+//! lets the queue go, so that an event kept for years holds a few numbers and not a queue of the device.
+//!
+//! # Protocol
+//! | word | written | order |
+//! |---|---|---|
+//! | `completed` | under the lock, after `failed` | Release; a reader that sees it sees the failure it covers |
+//! | `failed` | under the lock | Release |
+//! | `queue` | taken away once, under the lock, when `completed` has reached everything submitted | the lock |
+//!
+//! **Whoever finds the queue gone finds everything complete**: the last numbers were stored under the same lock
+//! before. The queue's counter is read before its failure is asked for; the other way round a command that
+//! fails in between would be reported as done.
+
+use piton_driver::{Position, Queue, QueueFailure};
+use piton_sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+use piton_timeline::Progress;
+use std::{fmt, sync::Arc};
+
+/// Nothing has failed while the word holds this.
+const NOT_FAILED: u64 = u64::MAX;
+
+struct Served {
+    /// The queue, until the lane has drained.
+    queue: Option<Arc<dyn Queue>>,
+    /// The first failure, once it was seen.
+    failure: Option<QueueFailure>,
+}
+
+/// See the module.
+pub(crate) struct Link {
+    served: Mutex<Served>,
+    completed: AtomicU64,
+    failed: AtomicU64,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("completed", &self.completed.load(Ordering::Acquire))
+            .field("failed", &self.failed_at())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    pub(crate) fn new(queue: Arc<dyn Queue>) -> Self {
+        Self {
+            served: Mutex::new(Served {
+                queue: Some(queue),
+                failure: None,
+            }),
+            completed: AtomicU64::new(0),
+            failed: AtomicU64::new(NOT_FAILED),
+        }
+    }
+
+    /// The queue, or `None` once everything is complete and the stream gone.
+    pub(crate) fn queue(&self) -> Option<Arc<dyn Queue>> {
+        self.served.lock().queue.clone()
+    }
+
+    /// Asks the queue how far it is. Does not block.
+    pub(crate) fn refresh(&self) -> Position {
+        self.absorb(&mut self.served.lock());
+        Position::new(self.completed.load(Ordering::Acquire))
+    }
+
+    /// How much was submitted in all.
+    pub(crate) fn submitted(&self) -> Position {
+        match &self.served.lock().queue {
+            Some(queue) => queue.submitted(),
+            None => Position::new(self.completed.load(Ordering::Acquire)),
+        }
+    }
+
+    /// The first failure as the queue tells it, now.
+    pub(crate) fn failure(&self) -> Option<QueueFailure> {
+        let mut served = self.served.lock();
+        self.absorb(&mut served);
+        self.absorb_failure(&mut served);
+        served.failure
+    }
+
+    /// Where the first failure stands, as far as it is known: for every position that was seen complete.
+    pub(crate) fn failed_at(&self) -> Option<Position> {
+        let failed = self.failed.load(Ordering::Acquire);
+        (failed != NOT_FAILED).then_some(Position::new(failed))
+    }
+
+    /// Whether the queue is still held.
+    pub(crate) fn is_open(&self) -> bool {
+        self.served.lock().queue.is_some()
+    }
+
+    /// Lets the queue go if everything has ended; for lanes whose stream is gone, so that nothing more comes.
+    /// The queue is handed out to be dropped under no lock.
+    pub(crate) fn close_if_drained(&self) -> Option<Arc<dyn Queue>> {
+        let mut served = self.served.lock();
+        self.absorb(&mut served);
+        let submitted = served.queue.as_ref()?.submitted().get();
+        if self.completed.load(Ordering::Acquire) < submitted {
+            return None;
+        }
+        served.queue.take()
+    }
+
+    /// Stores what the queue says. The counter comes first: see the module.
+    fn absorb(&self, served: &mut Served) {
+        let Some(queue) = &served.queue else {
+            return;
+        };
+        let completed = queue.completed().get();
+        if completed > self.completed.load(Ordering::Relaxed) {
+            self.absorb_failure(served);
+            self.completed.store(completed, Ordering::Release);
+        }
+    }
+
+    fn absorb_failure(&self, served: &mut Served) {
+        if served.failure.is_none()
+            && let Some(queue) = &served.queue
+            && let Some(failure) = queue.failure()
+        {
+            served.failure = Some(failure);
+            self.failed.store(failure.position.get(), Ordering::Release);
+        }
+    }
+}
+
+impl Progress for Link {
+    /// What [`failed`](Self::failed) brought up to date: the timeline asks for the failure first, and a count
+    /// fetched after it could cover a failure that the timeline has not heard of.
+    fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+
+    fn failed(&self) -> Option<u64> {
+        self.refresh();
+        self.failed_at().map(Position::get)
+    }
+}

@@ -1,0 +1,25 @@
+//! What callers expect in normal operation: answers, not errors.
+
+use piton_timeline::Timepoint;
+
+/// Whether a command was taken.
+#[must_use = "a command that was not accepted will not run"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submission<T = Timepoint> {
+    /// It was.
+    Accepted(T),
+    /// The stream has no room, and nothing has changed. There is room again when a command has ended.
+    Full,
+}
+
+/// What a wait of a stream for a timepoint cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// Nothing: the point was done.
+    Done,
+    /// Nothing: the stream is ordered after the point already, through a wait it made or through one that a
+    /// stream it waited for had made.
+    Ordered,
+    /// One command, at this place.
+    Enqueued(Timepoint),
+}

@@ -1,0 +1,282 @@
+//! The streams of a runtime: makes them, and knows by lane which queue to wait on.
+//!
+//! # Invariants
+//! - `slots[i]` is the newest lane of slot i that a stream of this registry had. It stays when the stream is
+//!   gone, so a timepoint of it is still known; its queue goes when it has drained.
+//! - Open links = streams that live + detached lanes. A lane is detached from the drop of its stream until its
+//!   queue is let go.
+
+use crate::{
+    Completion, Facet, Stream, StreamError, StreamOptions, lane_state::LaneState, link::Link,
+    stream::Parts,
+};
+use piton_driver::{Device, Priority, PriorityRange, Queue, QueueId, WaitOutcome};
+use piton_sync::Mutex;
+use piton_timeline::{Frontier, Timeline, Timepoint};
+use std::{fmt, sync::Arc, time::Instant};
+
+#[derive(Default)]
+struct Lanes {
+    slots: Vec<Option<Arc<LaneState>>>,
+    /// Their streams are gone; work may still be under way.
+    detached: Vec<Arc<LaneState>>,
+    /// How many streams live.
+    live: usize,
+}
+
+pub(crate) struct Registry {
+    timeline: Arc<Timeline>,
+    lanes: Mutex<Lanes>,
+}
+
+/// The streams of one runtime, over devices of one driver. A cheap handle; clones are the same streams.
+#[derive(Clone)]
+pub struct Streams {
+    registry: Arc<Registry>,
+}
+
+impl fmt::Debug for Streams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lanes = self.registry.lanes.lock();
+        f.debug_struct("Streams")
+            .field("live", &lanes.live)
+            .field("detached", &lanes.detached.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Streams {
+    /// No streams yet, on `timeline`. Nothing else should register lanes whose points are waited for here.
+    pub fn new(timeline: Arc<Timeline>) -> Self {
+        Self {
+            registry: Arc::new(Registry {
+                timeline,
+                lanes: Mutex::new(Lanes::default()),
+            }),
+        }
+    }
+
+    /// The timeline that orders them.
+    pub fn timeline(&self) -> &Arc<Timeline> {
+        &self.registry.timeline
+    }
+
+    /// Makes a stream on a device. May block shortly.
+    ///
+    /// # Errors
+    /// [`PriorityOutOfRange`](StreamError::PriorityOutOfRange), with the range;
+    /// [`Unsupported`](StreamError::Unsupported) for compute units on a device that cannot choose;
+    /// [`Timeline`](StreamError::Timeline) when no lane is left;
+    /// [`Driver`](StreamError::Driver) for what [`Queues::create`](piton_driver::Queues::create) refuses.
+    pub fn create(
+        &self,
+        device: &Arc<dyn Device>,
+        options: StreamOptions,
+    ) -> Result<Stream, StreamError> {
+        accepts(&**device, &options)?;
+        self.prune();
+        let queue = device.queues().create(&options.for_queue())?;
+        let link = Arc::new(Link::new(Arc::clone(&queue)));
+        let lane = self.timeline().register(Some(link.clone()))?;
+        let label = options.label.clone();
+        let state = LaneState::new(&self.registry, &lane, link, &*queue, label);
+        let state = Arc::new(state);
+        self.registry.settle(&state);
+        Ok(Stream::new(Parts {
+            registry: Arc::clone(&self.registry),
+            device: Arc::clone(device),
+            queue,
+            lane,
+            state,
+            when_full: options.when_full,
+        }))
+    }
+
+    /// Whether everything up to the point is done. Does not block.
+    ///
+    /// # Errors
+    /// [`Poisoned`](StreamError::Poisoned) if it has ended and failed, as long as its lane's slot has no new
+    /// tenant; [`UnknownTimepoint`](StreamError::UnknownTimepoint).
+    pub fn query(&self, point: Timepoint) -> Result<bool, StreamError> {
+        match self.registry.resolve(point)? {
+            Some(state) => state.query(point),
+            None => Ok(true),
+        }
+    }
+
+    /// Blocks the calling thread until everything up to the point is done or `deadline` has passed.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query); [`WouldDeadlock`](StreamError::WouldDeadlock) inside a host function of the
+    /// same stream; [`Driver`](StreamError::Driver) where the device is lost or knows of a deadlock.
+    pub fn wait(
+        &self,
+        point: Timepoint,
+        deadline: Option<Instant>,
+    ) -> Result<WaitOutcome, StreamError> {
+        match self.registry.resolve(point)? {
+            Some(state) => state.wait(point, deadline),
+            None => Ok(WaitOutcome::Reached),
+        }
+    }
+
+    /// As [`wait`](Self::wait), for every point of a frontier. A failure is reported when all have ended, so
+    /// that whoever gets one knows the memory to be out of use.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait); the first failure met.
+    pub fn wait_frontier(
+        &self,
+        frontier: &Frontier,
+        deadline: Option<Instant>,
+    ) -> Result<WaitOutcome, StreamError> {
+        let mut failure = None;
+        for point in frontier.points() {
+            match self.wait(*point, deadline) {
+                Ok(WaitOutcome::Reached) => {}
+                Err(StreamError::Poisoned(met)) => failure = failure.or(Some(met)),
+                other => return other,
+            }
+        }
+        match failure {
+            Some(met) => Err(met.into()),
+            None => Ok(WaitOutcome::Reached),
+        }
+    }
+
+    /// A future that ends when everything up to the point has.
+    ///
+    /// # Errors
+    /// [`UnknownTimepoint`](StreamError::UnknownTimepoint).
+    pub fn completion(&self, point: Timepoint) -> Result<Completion, StreamError> {
+        Ok(Completion::new(self.registry.resolve(point)?, point))
+    }
+
+    /// Lets go of the queues of dropped streams whose work has ended. Done by every
+    /// [`create`](Self::create) too.
+    pub fn prune(&self) {
+        self.registry.prune();
+    }
+
+    /// How many dropped streams still have a queue, since their work had not ended at the last
+    /// [`prune`](Self::prune).
+    pub fn detached(&self) -> usize {
+        self.registry.lanes.lock().detached.len()
+    }
+
+    /// Asserts the invariants of the registry and of each lane. For tests; not while other threads make or
+    /// drop streams.
+    ///
+    /// # Panics
+    /// Where one does not hold.
+    pub fn check(&self) {
+        let lanes = self.registry.lanes.lock();
+        let known: Vec<_> = lanes.slots.iter().flatten().collect();
+        let open = known.iter().filter(|state| state.link().is_open()).count();
+        assert_eq!(
+            open,
+            lanes.live + lanes.detached.len(),
+            "open links = live streams + detached lanes"
+        );
+        for (index, state) in lanes.slots.iter().enumerate() {
+            let Some(state) = state else { continue };
+            assert_eq!(state.id().index as usize, index, "a lane in another's slot");
+            state.check();
+        }
+    }
+}
+
+/// Refuses options the device does not know, before anything is made.
+fn accepts(device: &dyn Device, options: &StreamOptions) -> Result<(), StreamError> {
+    let range = device.priorities().unwrap_or(PriorityRange {
+        highest: Priority::DEFAULT,
+        lowest: Priority::DEFAULT,
+    });
+    if !range.contains(options.priority) {
+        return Err(StreamError::PriorityOutOfRange {
+            given: options.priority,
+            range,
+        });
+    }
+    if options.compute_units.is_some() && device.compute_units().is_none() {
+        return Err(StreamError::Unsupported {
+            device: device.info().id,
+            facet: Facet::ComputeUnits,
+        });
+    }
+    Ok(())
+}
+
+impl Registry {
+    pub(crate) fn timeline(&self) -> &Arc<Timeline> {
+        &self.timeline
+    }
+
+    /// The lane of a point, or `None` if the lane is so long gone that its slot has another. The point was
+    /// submitted then, and is complete.
+    pub(crate) fn resolve(&self, point: Timepoint) -> Result<Option<Arc<LaneState>>, StreamError> {
+        let lanes = self.lanes.lock();
+        let slot = lanes.slots.get(point.lane.index as usize);
+        match slot.and_then(Option::as_ref) {
+            Some(state)
+                if state.id() == point.lane
+                    && state.position(point) <= state.link().submitted() =>
+            {
+                Ok(Some(Arc::clone(state)))
+            }
+            Some(state) if state.id() != point.lane && point.seq <= state.base() => Ok(None),
+            _ => Err(StreamError::UnknownTimepoint { point }),
+        }
+    }
+
+    /// The lane that a queue serves. Walks all lanes: for telling failures, not for every day.
+    pub(crate) fn lane_of(&self, queue: QueueId) -> Option<Arc<LaneState>> {
+        let lanes = self.lanes.lock();
+        let mut known = lanes.slots.iter().flatten();
+        known.find(|state| state.queue_id() == queue).cloned()
+    }
+
+    pub(crate) fn lane_count(&self) -> usize {
+        self.lanes.lock().slots.len()
+    }
+
+    /// Gives a new lane its place. Whoever had it has drained, or the timeline would not have reused the slot.
+    fn settle(&self, state: &Arc<LaneState>) {
+        let index = state.id().index as usize;
+        let mut lanes = self.lanes.lock();
+        if lanes.slots.len() <= index {
+            lanes.slots.resize(index + 1, None);
+        }
+        let former = lanes.slots[index].replace(Arc::clone(state));
+        let queue = former.as_ref().and_then(|former| former.close_if_drained());
+        lanes
+            .detached
+            .retain(|lane| !former.as_ref().is_some_and(|f| Arc::ptr_eq(f, lane)));
+        lanes.live += 1;
+        drop(lanes);
+        drop((queue, former));
+    }
+
+    /// The stream of this lane is gone.
+    pub(crate) fn detach(&self, state: &Arc<LaneState>) {
+        let mut lanes = self.lanes.lock();
+        lanes.live = lanes.live.saturating_sub(1);
+        let queue = state.close_if_drained();
+        if queue.is_none() {
+            lanes.detached.push(Arc::clone(state));
+        }
+        drop(lanes);
+        drop(queue);
+    }
+
+    fn prune(&self) {
+        let mut queues: Vec<Arc<dyn Queue>> = Vec::new();
+        self.lanes.lock().detached.retain(|lane| {
+            let queue = lane.close_if_drained();
+            let is_pending = queue.is_none();
+            queues.extend(queue);
+            is_pending
+        });
+        drop(queues);
+    }
+}

@@ -1,0 +1,91 @@
+//! Counters that come from outside: the host signals, streams wait, in either order.
+//!
+//! Streams need none of these among themselves. They are for what the host, or another program through it,
+//! has to say: a wait may be submitted before the signal is given, and holds no thread meanwhile.
+
+use crate::{Facet, Stream, StreamError};
+use piton_driver::{Device, Operation};
+use piton_timeline::Timepoint;
+use std::{panic::Location, sync::Arc};
+
+/// A number that only grows, signalled by the host or by streams of one driver. Clones are the same number.
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    inner: Arc<dyn piton_driver::Semaphore>,
+}
+
+impl Semaphore {
+    /// A semaphore at `initial`, for streams of this device and of others of its driver.
+    ///
+    /// # Errors
+    /// [`Unsupported`](StreamError::Unsupported) where the device has none;
+    /// [`Driver`](StreamError::Driver) for what the device refuses.
+    pub fn new(device: &Arc<dyn Device>, initial: u64) -> Result<Self, StreamError> {
+        let Some(facet) = device.semaphores() else {
+            return Err(StreamError::Unsupported {
+                device: device.info().id,
+                facet: Facet::Semaphores,
+            });
+        };
+        Ok(Self {
+            inner: facet.create(initial)?,
+        })
+    }
+
+    /// The value now. Does not block. Reading n happens after everything that was ordered before the signal of n.
+    pub fn value(&self) -> u64 {
+        self.inner.value()
+    }
+
+    /// Raises the value from the host and wakes what waits for it. Does not block.
+    ///
+    /// # Errors
+    /// [`Driver`](StreamError::Driver) with [`NotMonotonic`](piton_driver::ErrorKind::NotMonotonic) if `value`
+    /// is not above the present one.
+    pub fn signal(&self, value: u64) -> Result<(), StreamError> {
+        Ok(self.inner.signal(value)?)
+    }
+}
+
+impl Stream {
+    /// Later commands start when the semaphore has reached `value`, which need not have been signalled yet.
+    /// Holds no host thread.
+    ///
+    /// # Errors
+    /// [`Unsupported`](StreamError::Unsupported) where the stream's device has no semaphores; otherwise as
+    /// every submission.
+    #[track_caller]
+    pub fn wait_semaphore(
+        &self,
+        semaphore: &Semaphore,
+        value: u64,
+    ) -> Result<Timepoint, StreamError> {
+        let location = Location::caller();
+        let Some(facet) = self.device().semaphores() else {
+            return Err(self.lacks(Facet::Semaphores));
+        };
+        self.admit(Operation::WaitSemaphore, location, &mut || {
+            facet.wait(self.queue(), &semaphore.inner, value)
+        })
+    }
+
+    /// Raises the semaphore to `value` when everything submitted before has ended. A value not above the
+    /// present one then leaves it alone; after a failure of the stream it is not raised.
+    ///
+    /// # Errors
+    /// As [`wait_semaphore`](Self::wait_semaphore).
+    #[track_caller]
+    pub fn signal_semaphore(
+        &self,
+        semaphore: &Semaphore,
+        value: u64,
+    ) -> Result<Timepoint, StreamError> {
+        let location = Location::caller();
+        let Some(facet) = self.device().semaphores() else {
+            return Err(self.lacks(Facet::Semaphores));
+        };
+        self.admit(Operation::SignalSemaphore, location, &mut || {
+            facet.signal(self.queue(), &semaphore.inner, value)
+        })
+    }
+}

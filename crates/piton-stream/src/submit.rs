@@ -1,0 +1,268 @@
+//! Submitting commands that touch memory: in a form that parks, one that tries, one that is a future.
+
+#![expect(
+    unsafe_code,
+    reason = "passes the contract's promises on to callers: memory named by a command stays theirs to keep"
+)]
+
+use crate::{Command, Stream, StreamError, Submission, admission::next, relay::Watch};
+use piton_driver::{DevicePtr, FillPattern, Launch, PeerAddress};
+use piton_timeline::Timepoint;
+use std::{
+    future::Future,
+    panic::Location,
+    pin::Pin,
+    ptr::NonNull,
+    task::{Context, Poll},
+};
+
+/// # Safety of submission
+/// Every method here asks the same of its caller, for the memory the command names, until the command has
+/// ended ([`Event::query`](crate::Event::query) and its like say when, whether it failed or not):
+/// device memory is live and of the extent the command uses; host memory is valid, and page-locked where the
+/// device wants it; and nothing else uses it in a conflicting way, on the host or on any stream, unless ordered
+/// with the command.
+impl Stream {
+    /// Submits a command. Blocks while the stream has no room, unless its policy is to refuse.
+    ///
+    /// Returns the place where the command has ended. It runs after everything submitted before.
+    ///
+    /// # Safety
+    /// See [the safety of submission](#safety-of-submission).
+    ///
+    /// # Errors
+    /// [`Driver`](StreamError::Driver) for what the device refuses, and nothing was submitted;
+    /// [`Full`](StreamError::Full) by policy; [`Unsupported`](StreamError::Unsupported) for peer copies on a
+    /// device without peers; [`WouldDeadlock`](StreamError::WouldDeadlock) where a host function of this
+    /// stream would have to wait for room in it.
+    #[track_caller]
+    pub unsafe fn submit(&self, command: &Command<'_>) -> Result<Timepoint, StreamError> {
+        let location = Location::caller();
+        command.supported_by(&**self.device())?;
+        self.admit(command.operation(), location, &mut || {
+            // SAFETY: the caller promised it for this command, which is accepted once at most.
+            unsafe { command.offer(&**self.device(), self.queue()) }
+        })
+    }
+
+    /// As [`submit`](Self::submit), and never blocks.
+    ///
+    /// # Safety
+    /// See [the safety of submission](#safety-of-submission); nothing is asked where the answer is
+    /// [`Submission::Full`].
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit), without the two about room.
+    #[track_caller]
+    pub unsafe fn try_submit(&self, command: &Command<'_>) -> Result<Submission, StreamError> {
+        let location = Location::caller();
+        command.supported_by(&**self.device())?;
+        self.try_admit(command.operation(), location, &mut || {
+            // SAFETY: the caller promised it for this command.
+            unsafe { command.offer(&**self.device(), self.queue()) }
+        })
+    }
+
+    /// As [`submit`](Self::submit), as a future that waits for room: it ends when the command is accepted, not
+    /// when the command has ended. Dropped before, it has submitted nothing.
+    ///
+    /// # Safety
+    /// See [the safety of submission](#safety-of-submission), from now on.
+    #[track_caller]
+    pub unsafe fn submit_async<'a>(&'a self, command: Command<'a>) -> Submitting<'a> {
+        Submitting {
+            stream: self,
+            command,
+            location: Location::caller(),
+            room: None,
+            accepted: None,
+        }
+    }
+
+    /// Launches a kernel; see [`submit`](Self::submit).
+    ///
+    /// # Safety
+    /// See [the safety of submission](#safety-of-submission): each buffer argument is such memory.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[track_caller]
+    pub unsafe fn launch(&self, launch: Launch<'_>) -> Result<Timepoint, StreamError> {
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit(&Command::Launch(launch)) }
+    }
+
+    /// Launches a kernel if there is room; see [`try_submit`](Self::try_submit).
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch).
+    ///
+    /// # Errors
+    /// As [`try_submit`](Self::try_submit).
+    #[track_caller]
+    pub unsafe fn try_launch(&self, launch: Launch<'_>) -> Result<Submission, StreamError> {
+        // SAFETY: the caller promised the same.
+        unsafe { self.try_submit(&Command::Launch(launch)) }
+    }
+
+    /// Launches a kernel when there is room; see [`submit_async`](Self::submit_async).
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch).
+    #[track_caller]
+    pub unsafe fn launch_async<'a>(&'a self, launch: Launch<'a>) -> Submitting<'a> {
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit_async(Command::Launch(launch)) }
+    }
+
+    /// Copies `bytes` bytes of page-locked host memory to the device; see [`submit`](Self::submit).
+    ///
+    /// # Safety
+    /// See [the safety of submission](#safety-of-submission).
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[track_caller]
+    pub unsafe fn copy_to_device(
+        &self,
+        dst: DevicePtr,
+        src: NonNull<u8>,
+        bytes: u64,
+    ) -> Result<Timepoint, StreamError> {
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit(&Command::CopyToDevice { dst, src, bytes }) }
+    }
+
+    /// Copies `bytes` bytes of device memory to page-locked host memory; see [`submit`](Self::submit).
+    ///
+    /// # Safety
+    /// See [the safety of submission](#safety-of-submission); no reference to the destination exists meanwhile.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[track_caller]
+    pub unsafe fn copy_to_host(
+        &self,
+        dst: NonNull<u8>,
+        src: DevicePtr,
+        bytes: u64,
+    ) -> Result<Timepoint, StreamError> {
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit(&Command::CopyToHost { dst, src, bytes }) }
+    }
+
+    /// Copies `bytes` bytes within the device; the ranges do not overlap. See [`submit`](Self::submit).
+    ///
+    /// # Safety
+    /// See [the safety of submission](#safety-of-submission).
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[track_caller]
+    pub unsafe fn copy_on_device(
+        &self,
+        dst: DevicePtr,
+        src: DevicePtr,
+        bytes: u64,
+    ) -> Result<Timepoint, StreamError> {
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit(&Command::CopyOnDevice { dst, src, bytes }) }
+    }
+
+    /// Copies `bytes` bytes between two devices, one of which is this stream's; see [`submit`](Self::submit).
+    ///
+    /// # Safety
+    /// See [the safety of submission](#safety-of-submission), on both devices.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[track_caller]
+    pub unsafe fn copy_peer(
+        &self,
+        dst: PeerAddress,
+        src: PeerAddress,
+        bytes: u64,
+    ) -> Result<Timepoint, StreamError> {
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit(&Command::CopyPeer { dst, src, bytes }) }
+    }
+
+    /// Fills `bytes` bytes of device memory with a repeated pattern; see [`submit`](Self::submit).
+    ///
+    /// # Safety
+    /// See [the safety of submission](#safety-of-submission).
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[track_caller]
+    pub unsafe fn fill(
+        &self,
+        dst: DevicePtr,
+        pattern: FillPattern,
+        bytes: u64,
+    ) -> Result<Timepoint, StreamError> {
+        // SAFETY: the caller promised the same.
+        unsafe {
+            self.submit(&Command::Fill {
+                dst,
+                pattern,
+                bytes,
+            })
+        }
+    }
+}
+
+/// A command on its way into a stream. Ends with the place where the command has ended, or with the error of
+/// [`Stream::submit`].
+///
+/// Needs no particular executor. What its maker promised of the memory holds from when it was made.
+#[must_use = "nothing is submitted before it is polled"]
+#[derive(Debug)]
+pub struct Submitting<'a> {
+    stream: &'a Stream,
+    command: Command<'a>,
+    location: &'static Location<'static>,
+    /// The wait for room, while there is none.
+    room: Option<Watch>,
+    accepted: Option<Timepoint>,
+}
+
+impl Future for Submitting<'_> {
+    type Output = Result<Timepoint, StreamError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            if let Some(point) = this.accepted {
+                return Poll::Ready(Ok(point));
+            }
+            if let Some(room) = &mut this.room {
+                match room.poll(this.stream.queue(), cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(reached) => reached?,
+                }
+            }
+            this.offer()?;
+        }
+    }
+}
+
+impl Submitting<'_> {
+    /// Tries once; then either the command is accepted or there is room to wait for.
+    fn offer(&mut self) -> Result<(), StreamError> {
+        let (stream, command) = (self.stream, &self.command);
+        command.supported_by(&**stream.device())?;
+        // Before the offer, as `admission` says.
+        let before = stream.queue().completed();
+        let taken = stream.try_admit(command.operation(), self.location, &mut || {
+            // SAFETY: whoever made this value promised it for the command, which is accepted once at most:
+            // `accepted` is set then, and `poll` offers nothing afterwards.
+            unsafe { command.offer(&**stream.device(), stream.queue()) }
+        })?;
+        match taken {
+            Submission::Accepted(point) => self.accepted = Some(point),
+            Submission::Full => self.room = Some(Watch::new(next(before))),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! Times of events: slots of the device's timestamp pools, used again and again.
+//!
+//! # The idea
+//! A slot belongs to one lane for good. When its event is read or dropped it goes back to the lane, even if the
+//! device has not written it yet: the next use of the slot is a later command of the same lane, so it is
+//! written after. A slot is read only when its event is complete, so what is read is its own time.
+
+use crate::{Event, Facet, Stream, StreamError};
+use piton_driver::{DriverError, Operation, TimestampPool, Timestamps};
+use piton_sync::Mutex;
+use std::{fmt, mem, panic::Location, sync::Arc};
+
+/// Slots asked of the device at a time.
+const SLOTS: u32 = 64;
+
+/// The free slots of one lane.
+#[derive(Default)]
+pub(crate) struct Stamps {
+    free: Mutex<Vec<(Arc<dyn TimestampPool>, u32)>>,
+}
+
+impl fmt::Debug for Stamps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stamps")
+            .field("free", &self.free.lock().len())
+            .finish()
+    }
+}
+
+impl Stamps {
+    fn take(self: &Arc<Self>, facet: &dyn Timestamps) -> Result<Slot, DriverError> {
+        let free = self.free.lock().pop();
+        let (pool, index) = match free {
+            Some(slot) => slot,
+            None => (self.grow(facet)?, 0),
+        };
+        Ok(Slot {
+            home: Arc::clone(self),
+            pool,
+            index,
+        })
+    }
+
+    /// A new pool, whose slots but the first are free. The driver is called under no lock: two threads at once
+    /// make two pools.
+    fn grow(&self, facet: &dyn Timestamps) -> Result<Arc<dyn TimestampPool>, DriverError> {
+        let pool = facet.create(SLOTS)?;
+        let others = (1..SLOTS).rev().map(|index| (Arc::clone(&pool), index));
+        self.free.lock().extend(others);
+        Ok(pool)
+    }
+}
+
+/// A slot in use; goes home when dropped.
+struct Slot {
+    home: Arc<Stamps>,
+    pool: Arc<dyn TimestampPool>,
+    index: u32,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let slot = (Arc::clone(&self.pool), self.index);
+        self.home.free.lock().push(slot);
+    }
+}
+
+enum Held {
+    /// In the device's slot.
+    Slot(Slot),
+    /// Read out, in nanoseconds.
+    Read(Option<u64>),
+}
+
+/// The time of one event.
+pub(crate) struct Stamp {
+    held: Mutex<Held>,
+}
+
+impl fmt::Debug for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stamp").finish_non_exhaustive()
+    }
+}
+
+impl Stamp {
+    /// Reads the time of a complete event; the first read gives the slot back.
+    pub(crate) fn read(&self) -> Result<Option<u64>, DriverError> {
+        let mut held = self.held.lock();
+        let slot = match &*held {
+            Held::Read(time) => return Ok(*time),
+            Held::Slot(slot) => slot,
+        };
+        let time = slot.pool.read(slot.index)?;
+        let before = mem::replace(&mut *held, Held::Read(time));
+        drop(held);
+        drop(before);
+        Ok(time)
+    }
+}
+
+impl Stream {
+    /// As [`record`](Stream::record), with the device's time when the place is reached. Submits one command.
+    ///
+    /// # Errors
+    /// [`Unsupported`](StreamError::Unsupported) where the device has no clock; otherwise as every submission.
+    #[track_caller]
+    pub fn record_timed(&self) -> Result<Event, StreamError> {
+        let location = Location::caller();
+        let Some(facet) = self.device().timestamps() else {
+            return Err(self.lacks(Facet::Timestamps));
+        };
+        let slot = self.state().stamps.take(facet)?;
+        let point = self.admit(Operation::WriteTimestamp, location, &mut || {
+            facet.write(self.queue(), &slot.pool, slot.index)
+        })?;
+        let stamp = Stamp {
+            held: Mutex::new(Held::Slot(slot)),
+        };
+        Ok(Event::new(
+            Arc::clone(self.state()),
+            point,
+            Some(Arc::new(stamp)),
+        ))
+    }
+}

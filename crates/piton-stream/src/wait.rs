@@ -1,0 +1,148 @@
+//! One stream waiting for another, on the device.
+//!
+//! # The idea
+//! The timeline knows what a stream is ordered after already; only a wait that adds something becomes a command.
+//! A wait that is left out must mean the same as one that is made, failures included: a point that is done
+//! *and failed* still becomes a command, so that the device spreads the failure to the waiting stream.
+
+use crate::{Event, Stream, StreamError, Submission, Waited, lane_state::LaneState};
+use piton_driver::{Admission, DriverError, Operation, Position, Queue};
+use piton_timeline::{Frontier, Timepoint, WaitNeed};
+use std::{panic::Location, sync::Arc};
+
+enum Need {
+    Nothing(Waited),
+    Command(Arc<dyn Queue>, Position),
+}
+
+impl Stream {
+    /// Later commands of this stream start when the event is reached. Holds no host thread.
+    ///
+    /// If the event's work fails, this stream fails in its turn.
+    ///
+    /// # Errors
+    /// [`ForeignEvent`](StreamError::ForeignEvent) for an event of another runtime;
+    /// [`Poisoned`](StreamError::Poisoned) if the event's work failed and its stream is gone, so that no device
+    /// is left to spread the failure: then nothing was submitted; otherwise as every submission.
+    #[track_caller]
+    pub fn wait(&self, event: &Event) -> Result<Waited, StreamError> {
+        self.owns(event)?;
+        self.wait_on(event.state(), event.timepoint(), Location::caller())
+    }
+
+    /// As [`wait`](Self::wait), and never blocks.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    #[track_caller]
+    pub fn try_wait(&self, event: &Event) -> Result<Submission<Waited>, StreamError> {
+        let location = Location::caller();
+        self.owns(event)?;
+        let point = event.timepoint();
+        let (other, position) = match self.need(event.state(), point)? {
+            Need::Nothing(waited) => return Ok(Submission::Accepted(waited)),
+            Need::Command(other, position) => (other, position),
+        };
+        let taken = self.try_admit(Operation::WaitQueue, location, &mut || {
+            self.offer_wait(&*other, position)
+        })?;
+        Ok(match taken {
+            Submission::Full => Submission::Full,
+            Submission::Accepted(at) => Submission::Accepted(self.waited(point, at)),
+        })
+    }
+
+    /// Later commands of this stream start when everything up to the point has ended; see
+    /// [`wait`](Self::wait).
+    ///
+    /// # Errors
+    /// [`UnknownTimepoint`](StreamError::UnknownTimepoint) for a point that no stream of this runtime has
+    /// submitted; otherwise as [`wait`](Self::wait).
+    #[track_caller]
+    pub fn wait_timepoint(&self, point: Timepoint) -> Result<Waited, StreamError> {
+        self.wait_point(point, Location::caller())
+    }
+
+    /// Later commands of this stream start when every point of the frontier is reached; see
+    /// [`wait_timepoint`](Self::wait_timepoint).
+    ///
+    /// # Errors
+    /// As [`wait_timepoint`](Self::wait_timepoint); the waits before the one that met the error were made.
+    #[track_caller]
+    pub fn wait_frontier(&self, frontier: &Frontier) -> Result<(), StreamError> {
+        let location = Location::caller();
+        for point in frontier.points() {
+            self.wait_point(*point, location)?;
+        }
+        Ok(())
+    }
+
+    fn owns(&self, event: &Event) -> Result<(), StreamError> {
+        if Arc::ptr_eq(event.state().timeline(), self.registry().timeline()) {
+            return Ok(());
+        }
+        Err(StreamError::ForeignEvent {
+            point: event.timepoint(),
+        })
+    }
+
+    fn wait_point(
+        &self,
+        point: Timepoint,
+        location: &'static Location<'static>,
+    ) -> Result<Waited, StreamError> {
+        match self.registry().resolve(point)? {
+            Some(state) => self.wait_on(&state, point, location),
+            None => Ok(Waited::Done),
+        }
+    }
+
+    fn wait_on(
+        &self,
+        state: &LaneState,
+        point: Timepoint,
+        location: &'static Location<'static>,
+    ) -> Result<Waited, StreamError> {
+        let (other, position) = match self.need(state, point)? {
+            Need::Nothing(waited) => return Ok(waited),
+            Need::Command(other, position) => (other, position),
+        };
+        let at = self.admit(Operation::WaitQueue, location, &mut || {
+            self.offer_wait(&*other, position)
+        })?;
+        Ok(self.waited(point, at))
+    }
+
+    /// Whether a command is needed, and on which queue.
+    fn need(&self, state: &LaneState, point: Timepoint) -> Result<Need, StreamError> {
+        let is_own = state.id() == self.id();
+        match self.registry().timeline().wait_need(self.id(), point) {
+            WaitNeed::Ordered => return Ok(Need::Nothing(Waited::Ordered)),
+            WaitNeed::Done if is_own || !state.has_failed(point) => {
+                return Ok(Need::Nothing(Waited::Done));
+            }
+            WaitNeed::Done | WaitNeed::Wait(_) => {}
+        }
+        match state.link().queue() {
+            Some(queue) => Ok(Need::Command(queue, state.position(point))),
+            // The lane drained and let its queue go: it is complete.
+            None => state.outcome(point).map(|()| Need::Nothing(Waited::Done)),
+        }
+    }
+
+    fn offer_wait(&self, other: &dyn Queue, position: Position) -> Result<Admission, DriverError> {
+        self.queue().wait_for(other, position)
+    }
+
+    /// Tells the timeline of a wait that was accepted at `at`. Only now: a clock that knew of it before would
+    /// let another thread leave out a wait that is not there yet.
+    fn waited(&self, point: Timepoint, at: Timepoint) -> Waited {
+        let after = Timepoint {
+            seq: at.seq.saturating_sub(1),
+            ..at
+        };
+        let timeline = self.registry().timeline();
+        timeline.note_wait(self.id(), point, after);
+        Waited::Enqueued(at)
+    }
+}
