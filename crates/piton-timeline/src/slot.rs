@@ -11,13 +11,17 @@
 //! **Numbers never go back, not even between tenants.** A new lane starts at the seq where the old one stopped
 //! (`base`), so a late completion of the old lane raises `done` to at most `base`, and a stale timepoint is at
 //! most `base`, hence complete. Nothing needs to read generation and counter together.
+//!
+//! That argument needs `done <= submitted` at all times. A device may end a command before its lane's owner has
+//! announced it, so what a source says is cut at `submitted`; and it is published under the source's lock, the
+//! lock under which the next tenant's base is read.
 
 use crate::clock::Clock;
 use piton_sync::{
     CachePadded, Mutex,
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
-use std::{fmt, sync::Arc};
+use std::{fmt, mem, sync::Arc};
 
 /// Where a lane's completions come from, when nobody calls [`Lane::complete`](crate::Lane::complete).
 ///
@@ -36,6 +40,9 @@ pub trait Progress: Send + Sync {
 
 /// A lane has not failed while its word holds this.
 const NOT_FAILED: u64 = u64::MAX;
+
+/// The highest base a tenant gets: from here on each still has 2^63 submissions before seqs saturate.
+const BASE_LIMIT: u64 = u64::MAX / 2;
 
 struct Source {
     progress: Arc<dyn Progress>,
@@ -106,31 +113,48 @@ impl Slot {
     }
 
     /// Asks the source, if there is one, and returns what is done now. The source is called under the slot's
-    /// source lock, which nothing else waits for: it does not block by contract.
+    /// source lock: it does not block by contract.
+    ///
+    /// The source is asked for its completions first and for its failure second, and they are published the
+    /// other way round: whoever sees that failed work has ended sees that it failed.
     pub(crate) fn refresh(&self) -> u64 {
         if let Some(source) = &*self.source.lock() {
+            let completed = source.base.saturating_add(source.progress.completed());
             if let Some(failed) = source.progress.failed() {
                 self.fail(source.base.saturating_add(failed));
             }
-            self.complete(source.base.saturating_add(source.progress.completed()));
+            self.complete(completed.min(self.submitted()));
         }
         self.done()
     }
 
-    /// Whether everything submitted is done, so that the slot may get a new tenant.
+    /// Whether everything submitted is done.
     pub(crate) fn is_drained(&self) -> bool {
         let submitted = self.submitted();
         self.done() >= submitted || self.refresh() >= submitted
     }
 
+    /// Whether a new tenant may have the slot of an ended lane. One whose numbers are nearly used up gets none.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.is_drained() && self.submitted() <= BASE_LIMIT
+    }
+
     /// Gives the drained slot to a new lane. Called under the timeline's lock. Returns generation and base.
+    ///
+    /// All under the source's lock, so that the old tenant's source can say nothing once the new tenant's
+    /// words are being written.
     pub(crate) fn settle(&self, progress: Option<Arc<dyn Progress>>, is_first: bool) -> (u32, u64) {
+        let mut source = self.source.lock();
         let base = self.submitted();
         let generation = self.generation().wrapping_add(u32::from(!is_first));
         self.generation.store(generation, Ordering::Release);
         self.failed.store(NOT_FAILED, Ordering::Release);
         self.clock.lock().clear();
-        *self.source.lock() = progress.map(|progress| Source { progress, base });
+        let new = progress.map(|progress| Source { progress, base });
+        let old = mem::replace(&mut *source, new);
+        drop(source);
+        // The source's own destructor runs under no lock of the slot.
+        drop(old);
         (generation, base)
     }
 

@@ -3,8 +3,8 @@
 //! Slots live in chunks that are made once and never move, so queries take no lock. Registering and retiring
 //! lanes takes one lock; queries of the clock take the lock of the lane asked about.
 //!
-//! Lock order: `vacancies`, then a slot's `source` or `clock`. No two clocks are locked at once: what is joined
-//! is copied out first.
+//! Lock order: `vacancies`, then a slot's `source`, then its `clock`. No two clocks are locked at once: what is
+//! joined is copied out first.
 
 use crate::{
     Frontier, Lane, LaneId, Progress, Reuse, TimelineError, Timepoint, WaitNeed, slot::Slot,
@@ -108,7 +108,7 @@ impl Timeline {
     }
 
     /// Notes that `lane` has enqueued a wait for `point`: its submissions after `after` are ordered behind it,
-    /// and behind what `point` was itself ordered after.
+    /// and behind what `point` was itself ordered after. A lane that ended learns nothing.
     pub fn note_wait(&self, lane: LaneId, point: Timepoint, after: Timepoint) {
         let (Some(waiter), Some(awaited)) = (self.slot(lane.index), self.slot(point.lane.index))
         else {
@@ -117,7 +117,11 @@ impl Timeline {
         let mut joined = awaited.clock.lock().at(point.seq);
         joined.push((point.lane.index, point.seq));
         let is_done = |index, seq| self.slot(index).is_some_and(|slot| slot.done() >= seq);
-        waiter.clock.lock().join(after.seq, &joined, is_done);
+        let mut clock = waiter.clock.lock();
+        // A new tenant's generation is written before the clock is cleared for it, under this lock.
+        if waiter.generation() == lane.generation {
+            clock.join(after.seq, &joined, is_done);
+        }
     }
 
     /// Whether memory last used at `uses` may be used by `taker`. Does not block.
@@ -149,7 +153,8 @@ impl Timeline {
         let Some(slot) = self.slot(lane.index) else {
             return false;
         };
-        slot.clock.lock().covers(point.lane.index, point.seq)
+        let clock = slot.clock.lock();
+        slot.generation() == lane.generation && clock.covers(point.lane.index, point.seq)
     }
 
     pub(crate) fn slot(&self, index: u32) -> Option<&Slot> {
@@ -174,8 +179,8 @@ impl Timeline {
 
     /// A slot for a new lane, and whether it is its first.
     fn vacancy(&self, vacancies: &mut Vacancies) -> Result<(u32, bool), TimelineError> {
-        let drained = |index: &u32| self.slot(*index).is_some_and(Slot::is_drained);
-        if let Some(at) = vacancies.retired.iter().position(drained) {
+        let vacant = |index: &u32| self.slot(*index).is_some_and(Slot::is_vacant);
+        if let Some(at) = vacancies.retired.iter().position(vacant) {
             return Ok((vacancies.retired.remove(at), false));
         }
         if vacancies.next >= Self::LANES {
@@ -191,9 +196,52 @@ mod loom_tests {
     //! Slot generation against a late signal, and publication of work through `done`.
 
     use super::*;
-    use piton_sync::{UnsafeCell, model, thread};
+    use piton_sync::{
+        UnsafeCell,
+        atomic::{AtomicBool, Ordering},
+        model, thread,
+    };
 
     struct Cell(UnsafeCell<u32>);
+
+    /// A device that ends one command more than was announced, the first of which failed.
+    #[derive(Default)]
+    struct RunsAhead(AtomicBool);
+
+    impl Progress for RunsAhead {
+        fn completed(&self) -> u64 {
+            if self.0.load(Ordering::Acquire) { 2 } else { 0 }
+        }
+
+        fn failed(&self) -> Option<u64> {
+            self.0.load(Ordering::Acquire).then_some(1)
+        }
+    }
+
+    #[test]
+    fn a_late_look_at_the_old_source_says_nothing_of_the_next_tenant() {
+        model(|| {
+            let timeline = Timeline::new();
+            let source = Arc::new(RunsAhead::default());
+            let first = timeline.register(Some(source.clone())).unwrap();
+            let stale = first.submit(1);
+            let unborn = first.at(2);
+            let late = Arc::clone(&timeline);
+            let looker = thread::spawn(move || {
+                source.0.store(true, Ordering::Release);
+                late.is_complete(unborn)
+            });
+            drop(first);
+            let second = timeline.register(None).unwrap();
+            looker.join().unwrap();
+            let point = second.submit(1);
+            assert!(!timeline.is_complete(point));
+            second.complete(1);
+            assert!(!timeline.has_failed(point));
+            assert!(timeline.is_complete(stale));
+        });
+    }
+
     #[test]
     fn a_late_completion_never_completes_the_next_tenant() {
         model(|| {

@@ -1,0 +1,193 @@
+//! The happens-before clock against full vector clocks that forget nothing.
+
+mod program;
+
+use piton_timeline::{Frontier, Reuse, Timeline, WaitNeed};
+use program::{Place, Program, Step, step};
+use proptest::prelude::*;
+
+/// Whether the model says that the waiter's next submission is ordered after the place by waits alone.
+fn is_ordered(program: &Program, waiter: usize, (tenant, n): Place) -> bool {
+    let seen = program.tenants[waiter].next.get(&tenant).copied();
+    waiter == tenant || seen.is_some_and(|seen| seen >= n)
+}
+
+/// What the clock says of every place, on every live lane, must be true; and it must know what it was told.
+fn check_sound(program: &Program) {
+    for waiter in program.live() {
+        let id = program.tenants[waiter].id;
+        for place in program.places() {
+            let point = program.timepoint(place);
+            match program.timeline.wait_need(id, point) {
+                WaitNeed::Done => assert!(program.is_done(place), "{place:?} is not done"),
+                WaitNeed::Ordered => assert!(
+                    program.is_done(place) || is_ordered(program, waiter, place),
+                    "{waiter} is not ordered after {place:?}"
+                ),
+                WaitNeed::Wait(named) => {
+                    assert_eq!(named, point);
+                    assert!(!program.is_done(place), "{place:?} is done");
+                }
+            }
+        }
+        for place in &program.tenants[waiter].direct {
+            let need = program.timeline.wait_need(id, program.timepoint(*place));
+            assert!(
+                !matches!(need, WaitNeed::Wait(_)),
+                "{waiter} has waited for {place:?}"
+            );
+        }
+    }
+}
+
+/// As long as no lane has waited so often that it forgot, the clock knows every order there is.
+fn check_exact(program: &Program) {
+    for waiter in program.live() {
+        let id = program.tenants[waiter].id;
+        for place in program.places() {
+            let is_free = program.is_done(place) || is_ordered(program, waiter, place);
+            let need = program.timeline.wait_need(id, program.timepoint(place));
+            assert_eq!(
+                matches!(need, WaitNeed::Wait(_)),
+                !is_free,
+                "{waiter} after {place:?}"
+            );
+        }
+    }
+}
+
+fn expected_reuse(program: &Program, uses: &[Place], taker: usize) -> Reuse {
+    let waits: Frontier = latest(uses)
+        .filter(|place| !program.is_done(*place) && !is_ordered(program, taker, *place))
+        .map(|place| program.timepoint(place))
+        .collect();
+    if waits.is_empty() {
+        Reuse::Now
+    } else {
+        Reuse::AfterWait(waits)
+    }
+}
+
+/// The latest place of each lane.
+fn latest(uses: &[Place]) -> impl Iterator<Item = Place> + '_ {
+    uses.iter()
+        .copied()
+        .filter(|(lane, n)| uses.iter().all(|(other, m)| other != lane || m <= n))
+}
+
+fn waits_of(steps: &[Step]) -> usize {
+    steps
+        .iter()
+        .filter(|step| matches!(step, Step::Wait { .. }))
+        .count()
+}
+
+/// Few lanes that wait often, so that clocks are joined across several and history is forgotten.
+fn crossing_step() -> impl Strategy<Value = Step> {
+    let place = || (0..4usize, 0..64u64);
+    prop_oneof![
+        1 => Just(Step::Register { has_source: true }),
+        4 => (0..4usize, 1..3u64).prop_map(|(tenant, more)| Step::Submit(tenant, more)),
+        1 => (0..4usize, 1..3u64).prop_map(|(tenant, more)| Step::Complete(tenant, more)),
+        8 => (0..4usize, place()).prop_map(|(waiter, place)| Step::Wait { waiter, place }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn the_clock_is_sound_in_every_program(steps in prop::collection::vec(step(), 0..60)) {
+        let mut program = Program::new();
+        for step in &steps {
+            program.apply(step);
+            check_sound(&program);
+        }
+    }
+
+    #[test]
+    fn the_clock_stays_sound_when_it_forgets(steps in prop::collection::vec(crossing_step(), 80..160)) {
+        let mut program = Program::new();
+        for step in &steps {
+            program.apply(step);
+        }
+        check_sound(&program);
+    }
+
+    #[test]
+    fn the_clock_is_exact_while_it_remembers(steps in prop::collection::vec(crossing_step(), 0..40)) {
+        prop_assume!(waits_of(&steps) <= 16);
+        let mut program = Program::new();
+        for step in &steps {
+            program.apply(step);
+            check_exact(&program);
+        }
+    }
+
+    #[test]
+    fn reuse_names_exactly_the_uses_that_are_neither_done_nor_ordered(
+        steps in prop::collection::vec(step(), 0..30),
+        places in prop::collection::vec((0..64usize, 0..8u64), 0..4),
+        taker in 0..64usize,
+    ) {
+        prop_assume!(waits_of(&steps) <= 16);
+        let mut program = Program::new();
+        for step in &steps {
+            program.apply(step);
+            let live = program.live();
+            if live.is_empty() {
+                continue;
+            }
+            let taker = live[taker % live.len()];
+            let uses: Vec<Place> = places.iter().map(|place| program.pick_place(*place)).collect();
+            let frontier: Frontier = uses.iter().map(|place| program.timepoint(*place)).collect();
+            let answer = program.timeline.reuse(&frontier, Some(program.tenants[taker].id));
+            prop_assert_eq!(answer, expected_reuse(&program, &uses, taker));
+        }
+    }
+}
+
+#[test]
+fn order_reaches_through_a_lane_in_between() {
+    let timeline = Timeline::new();
+    let [a, b, c] = std::array::from_fn(|_| timeline.register(None).unwrap());
+    let first = a.submit(1);
+    timeline.note_wait(b.id(), first, b.now());
+    let second = b.submit(1);
+    timeline.note_wait(c.id(), second, c.now());
+    assert_eq!(timeline.wait_need(c.id(), first), WaitNeed::Ordered);
+    assert_eq!(
+        timeline.wait_need(a.id(), second),
+        WaitNeed::Wait(second),
+        "order has a direction"
+    );
+}
+
+#[test]
+fn a_wait_made_after_a_point_says_nothing_of_the_point() {
+    let timeline = Timeline::new();
+    let [a, b, c] = std::array::from_fn(|_| timeline.register(None).unwrap());
+    let first = a.submit(1);
+    let before = b.submit(1);
+    timeline.note_wait(b.id(), first, b.now());
+    b.submit(2);
+    timeline.note_wait(c.id(), before, c.now());
+    assert_eq!(timeline.wait_need(c.id(), first), WaitNeed::Wait(first));
+}
+
+#[test]
+fn an_ended_lane_is_ordered_after_nothing_that_its_slot_has_learnt_since() {
+    let timeline = Timeline::new();
+    let other = timeline.register(None).unwrap();
+    let pending = other.submit(1);
+    let ended = timeline.register(None).unwrap();
+    let ended_id = ended.id();
+    drop(ended);
+    let tenant = timeline.register(None).unwrap();
+    assert_eq!(tenant.id().index, ended_id.index);
+    timeline.note_wait(tenant.id(), pending, tenant.now());
+    assert_eq!(
+        timeline.wait_need(ended_id, pending),
+        WaitNeed::Wait(pending)
+    );
+}
