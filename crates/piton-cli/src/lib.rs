@@ -8,3 +8,4 @@
 
 pub mod demo;
 pub mod digits;
+pub mod trace;
