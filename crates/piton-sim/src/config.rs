@@ -1,0 +1,322 @@
+//! What machine is simulated. Checked as a whole when the driver is made.
+
+use crate::fault::FaultPlan;
+use piton_driver::{DeviceId, DriverError, LinkClass, PciAddress};
+use thiserror::Error;
+
+/// What stands behind a device's addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Backing {
+    /// Pages of a memfd, taken from the system when they are first touched.
+    #[default]
+    Pages,
+    /// Nothing: the device keeps the books and the costs of memory. Copies and kernels are refused. For
+    /// devices larger than this machine.
+    Books,
+}
+
+/// How the order of virtual time is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ScheduleOrder {
+    /// The ready queue that is earliest in virtual time runs next; ties by priority, then by the seed.
+    #[default]
+    ByTime,
+    /// Any ready queue of the most urgent priority, as the seed says: explores schedules.
+    Seeded,
+}
+
+/// What time is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClockMode {
+    /// The machine's. Commands run on worker threads as fast as they can.
+    #[default]
+    Real,
+    /// Virtual: durations are modelled, nothing runs but when a host thread waits, and one seed always gives
+    /// one order. Deterministic as long as one host thread drives.
+    Virtual {
+        /// Chooses among what is ready.
+        seed: u64,
+        /// How the choice is made.
+        order: ScheduleOrder,
+    },
+}
+
+/// One device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceConfig {
+    /// Its name, for people.
+    pub name: String,
+    /// Bytes of memory; a multiple of the page size.
+    pub memory_bytes: u64,
+    /// Bytes of a physical page: the granularity of allocation and mapping. A power of two, 4096 or more.
+    pub page_bytes: u64,
+    /// What stands behind the addresses.
+    pub backing: Backing,
+    /// Whether the device offers virtual memory; without it only plain allocations.
+    pub has_virtual_memory: bool,
+    /// Hardware queues: how many queues can run at once.
+    pub hardware_queues: u32,
+    /// Cores; at most 64.
+    pub compute_units: u32,
+    /// Bytes a second between host and device, each way, in virtual time.
+    pub host_bytes_per_second: u64,
+    /// Its place on the PCI bus.
+    pub pci: Option<PciAddress>,
+    /// The NUMA node it hangs on.
+    pub numa_node: Option<u32>,
+    /// Fresh memory is filled with this byte, so that reading what was never written shows.
+    pub poison: Option<u8>,
+}
+
+impl Default for DeviceConfig {
+    /// 1 GiB in pages of 2 MiB, eight hardware queues, two cores, 24 GB/s to the host (PCIe 4.0 x16).
+    fn default() -> Self {
+        Self {
+            name: "piton simulated device".to_owned(),
+            memory_bytes: 1 << 30,
+            page_bytes: 2 << 20,
+            backing: Backing::Pages,
+            has_virtual_memory: true,
+            hardware_queues: 8,
+            compute_units: 2,
+            host_bytes_per_second: 24_000_000_000,
+            pci: None,
+            numa_node: None,
+            poison: None,
+        }
+    }
+}
+
+/// What connects two devices, both ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// One end.
+    pub a: DeviceId,
+    /// The other end.
+    pub b: DeviceId,
+    /// What it is.
+    pub class: LinkClass,
+    /// Bytes a second, each way.
+    pub bytes_per_second: u64,
+    /// Nanoseconds from start to first byte.
+    pub latency_ns: u64,
+    /// Whether the two reach each other's memory directly over it.
+    pub allows_peer_access: bool,
+}
+
+/// The machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SimConfig {
+    /// Its devices; the place in the list is the id.
+    pub devices: Vec<DeviceConfig>,
+    /// What connects them. Pairs not named are connected through the host and have no peer access.
+    pub links: Vec<LinkConfig>,
+    /// What time is.
+    pub clock: ClockMode,
+    /// Worker threads of this machine alone. `None`: the process's shared ones, as many as cores but one and
+    /// at least one. Without meaning in virtual time.
+    pub workers: Option<u32>,
+    /// What goes wrong.
+    pub faults: FaultPlan,
+}
+
+impl SimConfig {
+    /// `count` devices like `device`, all linked to each other at 48 GB/s with peer access.
+    pub fn uniform(count: u32, device: &DeviceConfig) -> Self {
+        let devices = (0..count)
+            .map(|n| DeviceConfig {
+                pci: pci(n),
+                ..device.clone()
+            })
+            .collect();
+        let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
+        let links = pairs.map(|(a, b)| LinkConfig {
+            a: DeviceId(a),
+            b: DeviceId(b),
+            class: LinkClass::Link,
+            bytes_per_second: 48_000_000_000,
+            latency_ns: 1_000,
+            allows_peer_access: true,
+        });
+        Self {
+            devices,
+            links: links.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The same machine in virtual time.
+    #[must_use]
+    pub fn in_virtual_time(mut self, seed: u64, order: ScheduleOrder) -> Self {
+        self.clock = ClockMode::Virtual { seed, order };
+        self
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), SimError> {
+        let count = u32::try_from(self.devices.len()).unwrap_or(u32::MAX);
+        if count > MAX_DEVICES {
+            return Err(SimError::TooManyDevices {
+                count,
+                limit: MAX_DEVICES,
+            });
+        }
+        for (device, config) in (0..).zip(&self.devices) {
+            validate_device(device, config)?;
+        }
+        for link in &self.links {
+            for end in [link.a, link.b] {
+                if end.0 >= count {
+                    return Err(SimError::UnknownDevice {
+                        device: end.0,
+                        count,
+                    });
+                }
+            }
+            if link.a == link.b || link.bytes_per_second == 0 {
+                return Err(SimError::InvalidLink {
+                    a: link.a.0,
+                    b: link.b.0,
+                });
+            }
+        }
+        match self.workers {
+            Some(workers) if !(1..=MAX_WORKERS).contains(&workers) => {
+                Err(SimError::InvalidWorkers {
+                    workers,
+                    limit: MAX_WORKERS,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Devices a machine can have: their number is part of every address.
+pub(crate) const MAX_DEVICES: u32 = 64;
+/// Threads one machine may start.
+const MAX_WORKERS: u32 = 256;
+/// Bytes of address space a device has: bits 0 to 43 of an address.
+pub(crate) const ADDRESS_BITS: u32 = 44;
+
+fn pci(n: u32) -> Option<PciAddress> {
+    let bus = u8::try_from(n).ok()?.checked_add(1)?;
+    Some(PciAddress {
+        domain: 0,
+        bus,
+        device: 0,
+        function: 0,
+    })
+}
+
+fn validate_device(device: u32, config: &DeviceConfig) -> Result<(), SimError> {
+    let page_bytes = config.page_bytes;
+    if !page_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&page_bytes) {
+        return Err(SimError::InvalidPage { device, page_bytes });
+    }
+    let memory_bytes = config.memory_bytes;
+    let limit = 1 << (ADDRESS_BITS - 2);
+    if memory_bytes == 0 || memory_bytes > limit || !memory_bytes.is_multiple_of(page_bytes) {
+        return Err(SimError::InvalidMemory {
+            device,
+            memory_bytes,
+            page_bytes,
+            limit,
+        });
+    }
+    if config.hardware_queues == 0 || config.compute_units == 0 || config.compute_units > 64 {
+        return Err(SimError::InvalidUnits {
+            device,
+            hardware_queues: config.hardware_queues,
+            compute_units: config.compute_units,
+        });
+    }
+    if config.host_bytes_per_second == 0 {
+        return Err(SimError::NoHostBandwidth { device });
+    }
+    Ok(())
+}
+
+/// A machine that cannot be simulated. Sizes are bytes.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SimError {
+    /// More devices than addresses can name.
+    #[error("{count} devices are more than {limit}")]
+    TooManyDevices {
+        /// How many were asked for.
+        count: u32,
+        /// How many there can be.
+        limit: u32,
+    },
+    /// A page size that is not a power of two between 4096 and 1 GiB.
+    #[error(
+        "device {device}: pages of {page_bytes} bytes are not a power of two from 4096 to 2^30"
+    )]
+    InvalidPage {
+        /// The device.
+        device: u32,
+        /// The page size given.
+        page_bytes: u64,
+    },
+    /// A memory size that is zero, too large, or not a multiple of the page size.
+    #[error(
+        "device {device}: {memory_bytes} bytes are not a multiple of the page ({page_bytes}) \
+         between one page and {limit}"
+    )]
+    InvalidMemory {
+        /// The device.
+        device: u32,
+        /// The size given.
+        memory_bytes: u64,
+        /// Its page size.
+        page_bytes: u64,
+        /// The largest size.
+        limit: u64,
+    },
+    /// No hardware queue, no core, or more than 64 cores.
+    #[error(
+        "device {device}: {hardware_queues} hardware queues and {compute_units} cores; at least one \
+         of each, at most 64 cores"
+    )]
+    InvalidUnits {
+        /// The device.
+        device: u32,
+        /// Hardware queues given.
+        hardware_queues: u32,
+        /// Cores given.
+        compute_units: u32,
+    },
+    /// A bandwidth of zero to the host.
+    #[error("device {device} has no bandwidth to the host")]
+    NoHostBandwidth {
+        /// The device.
+        device: u32,
+    },
+    /// A link to a device that is not there.
+    #[error("a link names device {device} of {count}")]
+    UnknownDevice {
+        /// The device named.
+        device: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// A link from a device to itself, or without bandwidth.
+    #[error("the link between devices {a} and {b} joins a device to itself or has no bandwidth")]
+    InvalidLink {
+        /// One end.
+        a: u32,
+        /// The other end.
+        b: u32,
+    },
+    /// No worker thread, or too many.
+    #[error("{workers} worker threads are not between 1 and {limit}")]
+    InvalidWorkers {
+        /// How many were asked for.
+        workers: u32,
+        /// How many there can be.
+        limit: u32,
+    },
+    /// The system refused memory or threads.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+}

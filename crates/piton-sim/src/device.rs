@@ -1,0 +1,243 @@
+//! An open simulated device: the contract's handle on one of the machine's devices.
+
+use crate::{
+    config::Backing,
+    machine::{DeviceCore, Machine},
+    queue::{PRIORITIES, QueueCore, SimQueue},
+};
+use piton_driver::{
+    ComputeUnits, Device, DeviceId, DeviceInfo, DeviceRange, DriverError, ErrorKind,
+    ExecutionTrace, HostFunctions, HostMemory, Kernels, Memory, Operation, Peers, PriorityRange,
+    Queue, Queues, Semaphores, Timestamps, VirtualMemory,
+};
+use piton_sync::atomic::Ordering;
+use std::{any::Any, ptr::NonNull, sync::Arc};
+
+/// What a device's memory holds, as the device counts it. In bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryCounters {
+    /// Backed now: allocated, or created and not destroyed.
+    pub held: u64,
+    /// The most that was backed at once.
+    pub peak_held: u64,
+    /// Mappings in place.
+    pub mappings: u64,
+}
+
+/// One device of a simulated machine.
+#[derive(Clone, Debug)]
+pub struct SimDevice {
+    machine: Arc<Machine>,
+    index: usize,
+    id: DeviceId,
+}
+
+impl SimDevice {
+    pub(crate) fn new(machine: Arc<Machine>, id: DeviceId) -> Option<Self> {
+        machine.device(id)?;
+        Some(Self {
+            index: id.0 as usize,
+            machine,
+            id,
+        })
+    }
+
+    pub(crate) fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    pub(crate) fn core(&self) -> &DeviceCore {
+        // INVARIANT: `new` checked that the machine has this device, and machines do not lose entries.
+        &self.machine.devices[self.index]
+    }
+
+    /// What the device's memory holds, counted by the device and not by whoever uses it.
+    pub fn memory_counters(&self) -> MemoryCounters {
+        let counters = self.core().space.lock().counters();
+        MemoryCounters {
+            held: counters.held,
+            peak_held: counters.peak,
+            mappings: counters.mappings,
+        }
+    }
+
+    /// Whether the device's books agree with themselves: pages of handles and free pages are all pages, and
+    /// every handle is counted as often as it is mapped.
+    pub fn check(&self) -> bool {
+        self.core().space.lock().check()
+    }
+
+    pub(crate) fn error(&self, kind: ErrorKind, operation: Operation) -> DriverError {
+        DriverError::new(kind, operation, self.id)
+    }
+
+    /// What every call of the contract passes: is the device lost, does the fault plan strike?
+    pub(crate) fn gate(&self, operation: Operation) -> Result<(), DriverError> {
+        use crate::fault::CallFate;
+        match self.machine.faults.call(operation) {
+            CallFate::Proceeds => {}
+            CallFate::Fails { call } => {
+                return Err(self.error(ErrorKind::Injected { call }, operation));
+            }
+            CallFate::LosesDevice(id) => {
+                if let Some(device) = self.machine.device(id) {
+                    device.lose();
+                }
+            }
+        }
+        if self.core().is_lost() {
+            return Err(self.error(ErrorKind::DeviceLost, operation));
+        }
+        Ok(())
+    }
+
+    /// As [`gate`](Self::gate), but what has ended may be asked about after the device is lost.
+    pub(crate) fn gate_unless_done(
+        &self,
+        is_done: bool,
+        operation: Operation,
+    ) -> Result<(), DriverError> {
+        if is_done {
+            Ok(())
+        } else {
+            self.gate(operation)
+        }
+    }
+
+    /// Whether a range is one that commands may name.
+    pub(crate) fn check_range(&self, range: DeviceRange) -> Result<(), ErrorKind> {
+        let space = self.core().space.lock();
+        let maximum = self.core().info.limits.copy_bytes;
+        if range.bytes == 0 || range.bytes > maximum {
+            return Err(ErrorKind::InvalidSize {
+                bytes: range.bytes,
+                maximum,
+            });
+        }
+        if !space.is_backed() {
+            return Err(ErrorKind::NotBacked);
+        }
+        if !space.covers(range) {
+            return Err(ErrorKind::UnknownAddress {
+                address: range.start,
+                bytes: range.bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// Where a range that this device's kernels may reach lies: its own, or an enabled peer's.
+    pub(crate) fn resolve_reachable(&self, range: DeviceRange) -> Result<NonNull<u8>, ErrorKind> {
+        let unknown = ErrorKind::UnknownAddress {
+            address: range.start,
+            bytes: range.bytes,
+        };
+        let owner = self.machine.owner(range.start).ok_or(unknown)?;
+        let is_own = owner.info.id == self.id;
+        if !is_own && !self.is_enabled(owner.info.id) {
+            return Err(ErrorKind::NotPeers {
+                from: self.id,
+                to: owner.info.id,
+            });
+        }
+        owner.space.lock().resolve(range)
+    }
+
+    pub(crate) fn is_enabled(&self, peer: DeviceId) -> bool {
+        let enabled = self.core().peers_enabled.load(Ordering::Acquire);
+        enabled
+            .checked_shr(peer.0)
+            .is_some_and(|bits| bits & 1 == 1)
+    }
+
+    /// The simulated queue behind `queue`, if it is one of this device's.
+    pub(crate) fn own_queue(
+        &self,
+        queue: &dyn Queue,
+        operation: Operation,
+    ) -> Result<Arc<QueueCore>, DriverError> {
+        let given = queue.device();
+        let queue: &dyn Any = queue;
+        let found = queue.downcast_ref::<SimQueue>().map(|queue| &queue.core);
+        let own = found.filter(|core| {
+            core.device.id == self.id && core.device.machine.number == self.machine.number
+        });
+        own.map(Arc::clone)
+            .ok_or_else(|| self.error(ErrorKind::ForeignObject { given }, operation))
+    }
+}
+
+impl Device for SimDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.core().info
+    }
+
+    fn status(&self) -> Result<(), DriverError> {
+        if self.core().is_lost() {
+            return Err(self.error(ErrorKind::DeviceLost, Operation::Open));
+        }
+        Ok(())
+    }
+
+    fn record_error(&self, error: DriverError) {
+        self.core().error.lock().get_or_insert(error);
+    }
+
+    fn take_error(&self) -> Option<DriverError> {
+        self.core().error.lock().take()
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self
+    }
+
+    fn queues(&self) -> &dyn Queues {
+        self
+    }
+
+    fn kernels(&self) -> &dyn Kernels {
+        self
+    }
+
+    fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
+        self.core().config.has_virtual_memory.then_some(self)
+    }
+
+    fn host_memory(&self) -> Option<&dyn HostMemory> {
+        Some(self)
+    }
+
+    fn host_functions(&self) -> Option<&dyn HostFunctions> {
+        Some(self)
+    }
+
+    fn semaphores(&self) -> Option<&dyn Semaphores> {
+        Some(self)
+    }
+
+    fn peers(&self) -> Option<&dyn Peers> {
+        let is_alone = self.machine.devices.len() < 2;
+        let is_backed = self.core().config.backing == Backing::Pages;
+        (!is_alone && is_backed).then_some(self)
+    }
+
+    fn priorities(&self) -> Option<PriorityRange> {
+        Some(PRIORITIES)
+    }
+
+    fn timestamps(&self) -> Option<&dyn Timestamps> {
+        Some(self)
+    }
+
+    fn compute_units(&self) -> Option<&dyn ComputeUnits> {
+        Some(self)
+    }
+
+    fn execution_trace(&self) -> Option<&dyn ExecutionTrace> {
+        Some(&self.core().trace)
+    }
+}

@@ -1,0 +1,378 @@
+//! Running a queue's commands: one bounded slice at a time.
+//!
+//! The caller owns the queue's front (see `queue`). A slice ends when the queue is empty, when its front must
+//! wait for something, or after [`SLICE`] commands; then the hardware queue goes to the next.
+
+use crate::{
+    command::Command,
+    grid::GridJob,
+    host_function::{self, HostCall},
+    machine::DeviceCore,
+    movement,
+    parameters::Reservation,
+    plan,
+    progress::Progress,
+    queue::{QueueCore, Watcher},
+    resource::Resource,
+};
+use piton_driver::{ErrorKind, ExecutionRecord, Fault, Operation, Position};
+use std::sync::Arc;
+
+/// Commands of one queue that run before others get the hardware queue.
+const SLICE: u32 = 16;
+
+/// What became of the front command.
+enum Step {
+    /// It ended, or is to be looked at again; the front is still the caller's.
+    Ended,
+    /// There is none; the queue is nobody's until a command arrives.
+    Empty,
+    /// It waits; whatever it waits for owns the queue now.
+    Waits,
+}
+
+/// What the front command waits for before it can start.
+enum Obstacle {
+    None,
+    Queue(Arc<QueueCore>, Position),
+    Semaphore(Arc<crate::semaphore::SimSemaphore>, u64),
+    Engine(Operation),
+}
+
+/// Runs commands of `queue`, whose front the caller owns.
+pub(crate) fn run_slice(queue: &Arc<QueueCore>) {
+    let device = queue.device.core();
+    let Some(hardware) = device.hardware.get(queue.hardware as usize) else {
+        return;
+    };
+    if !hardware.acquire(|| Arc::clone(queue)) {
+        return;
+    }
+    let mut last = Step::Ended;
+    for _ in 0..SLICE {
+        last = step(queue);
+        if !matches!(last, Step::Ended) {
+            break;
+        }
+    }
+    release(queue, hardware);
+    if matches!(last, Step::Ended) {
+        queue.device.machine().engine.schedule(Arc::clone(queue));
+    }
+}
+
+fn release(queue: &QueueCore, resource: &Resource<Arc<QueueCore>>) {
+    if let Some(next) = resource.release() {
+        queue.device.machine().engine.schedule(next);
+    }
+}
+
+fn step(queue: &Arc<QueueCore>) -> Step {
+    if queue.retire_if_empty() {
+        return Step::Empty;
+    }
+    let position = Position::new(queue.progress.reached() + 1);
+    if let Some(reason) = skip_reason(queue) {
+        return skip(queue, position, reason);
+    }
+    match obstacle(queue) {
+        Obstacle::None => run_front(queue, position, None),
+        Obstacle::Queue(other, awaited) => stall(queue, &other.progress, awaited.get())
+            .unwrap_or_else(|| run_front(queue, position, None)),
+        Obstacle::Semaphore(semaphore, value) => stall(queue, &semaphore.progress, value)
+            .unwrap_or_else(|| run_front(queue, position, None)),
+        Obstacle::Engine(operation) => {
+            let engine = copy_engine(queue.device.core(), operation);
+            if !engine.acquire(|| Arc::clone(queue)) {
+                return Step::Waits;
+            }
+            run_front(queue, position, Some(engine))
+        }
+    }
+}
+
+/// Why nothing of the queue runs any more: it has failed, or its device is lost.
+fn skip_reason(queue: &QueueCore) -> Option<Result<(), ErrorKind>> {
+    if queue.failure().is_some() {
+        return Some(Ok(()));
+    }
+    queue
+        .device
+        .core()
+        .is_lost()
+        .then_some(Err(ErrorKind::DeviceLost))
+}
+
+fn skip(queue: &Arc<QueueCore>, position: Position, result: Result<(), ErrorKind>) -> Step {
+    let mut state = queue.state.lock();
+    let entry = state.ring.pop_front();
+    if let Some(Command::Launch { arguments, .. }) = entry.as_ref().map(|entry| &entry.command) {
+        state.parameters.reclaim(arguments.end);
+    }
+    let time = state.time;
+    drop(state);
+    let operation = entry
+        .as_ref()
+        .map_or(Operation::Flush, |entry| entry.command.operation());
+    queue.note_end(position, time);
+    // What the command owned (a host function) goes before the position is said to have ended.
+    drop(entry);
+    queue.end_named(position, result, operation);
+    Step::Ended
+}
+
+fn obstacle(queue: &QueueCore) -> Obstacle {
+    let state = queue.state.lock();
+    match state.ring.front().map(|entry| &entry.command) {
+        Some(Command::WaitQueue {
+            queue: other,
+            position,
+        }) => Obstacle::Queue(Arc::clone(other), *position),
+        Some(Command::WaitSemaphore { semaphore, value }) => {
+            Obstacle::Semaphore(Arc::clone(semaphore), *value)
+        }
+        Some(command) => match command.operation() {
+            copy @ (Operation::CopyToDevice | Operation::CopyToHost | Operation::CopyPeer) => {
+                Obstacle::Engine(copy)
+            }
+            _ => Obstacle::None,
+        },
+        None => Obstacle::None,
+    }
+}
+
+pub(crate) fn copy_engine(device: &DeviceCore, operation: Operation) -> &Resource<Arc<QueueCore>> {
+    match operation {
+        Operation::CopyToDevice => &device.copy_in,
+        Operation::CopyToHost => &device.copy_out,
+        _ => &device.copy_peer,
+    }
+}
+
+/// Hangs the queue on a counter; `None` if the counter is there already and the queue still the caller's.
+fn stall(queue: &Arc<QueueCore>, awaited: &Progress<Watcher>, number: u64) -> Option<Step> {
+    if awaited.reached() >= number {
+        return None;
+    }
+    let ticket = queue.begin_stall();
+    match awaited.watch(number, Watcher::Queue(Arc::clone(queue), ticket)) {
+        Ok(()) => Some(stay_stalled(queue, ticket)),
+        Err(_) if queue.cancel_stall(ticket) => None,
+        Err(_) => Some(Step::Waits),
+    }
+}
+
+/// Loss of the device wakes every stalled queue. One that stalled just after that wakes itself.
+fn stay_stalled(queue: &QueueCore, ticket: u64) -> Step {
+    if queue.device.core().is_lost() && queue.cancel_stall(ticket) {
+        return Step::Ended;
+    }
+    Step::Waits
+}
+
+fn run_front(
+    queue: &Arc<QueueCore>,
+    position: Position,
+    engine: Option<&Resource<Arc<QueueCore>>>,
+) -> Step {
+    let Some(entry) = queue.state.lock().ring.pop_front() else {
+        return Step::Empty;
+    };
+    let operation = entry.command.operation();
+    let mut record = record(queue, position, &entry.command);
+    let schedule = plan::plan(queue, &entry.command, entry.submitted_at);
+    let start = schedule.map_or_else(|| now_if_traced(queue), |(start, _)| start);
+    let outcome = run(queue, position, entry.command);
+    if let Some(engine) = engine {
+        release(queue, engine);
+    }
+    let result = match outcome {
+        Outcome::Ended(result) => result,
+        Outcome::HeldByHost => return Step::Waits,
+        Outcome::Hangs => {
+            // The launch never ends: it goes back to the front, and only loss of the device ends the stall.
+            let ticket = queue.begin_stall();
+            return stay_stalled(queue, ticket);
+        }
+    };
+    let end = schedule.map_or_else(|| now_if_traced(queue), |(_, end)| end);
+    if schedule.is_some() {
+        queue.note_end(position, end);
+        queue.device.machine().engine.pass_time(end);
+    }
+    if let Some(record) = &mut record {
+        (record.start_ns, record.end_ns) = (start, end);
+        queue.device.core().trace.push(record.clone());
+    }
+    queue.end_named(position, result, operation);
+    Step::Ended
+}
+
+enum Outcome {
+    Ended(Result<(), ErrorKind>),
+    /// A host function runs elsewhere; it ends the command.
+    HeldByHost,
+    /// By a fault plan: never ends.
+    Hangs,
+}
+
+fn run(queue: &Arc<QueueCore>, position: Position, command: Command) -> Outcome {
+    Outcome::Ended(match command {
+        Command::Launch {
+            kernel,
+            grid,
+            arguments,
+        } => {
+            return launch(queue, kernel, grid, arguments);
+        }
+        Command::CopyToDevice { dst, src } => movement::copy_in(queue, dst, src),
+        Command::CopyToHost { dst, src } => movement::copy_out(queue, dst, src),
+        Command::CopyOnDevice { dst, src } => movement::copy_within(queue, dst, src),
+        Command::CopyPeer { dst, src, bytes } => movement::copy_peer(queue, dst, src, bytes),
+        Command::Fill { dst, pattern } => movement::fill(queue, dst, pattern),
+        Command::WaitQueue {
+            queue: other,
+            position,
+        } => inherit_failure(&other, position),
+        Command::WaitSemaphore { .. } => Ok(()),
+        Command::SignalSemaphore { semaphore, value } => {
+            semaphore.raise(value, queue.state.lock().time);
+            Ok(())
+        }
+        Command::WriteTimestamp { pool, index } => {
+            pool.write(index, device_time(queue));
+            Ok(())
+        }
+        Command::CallHost { function } => {
+            return call_host(queue, position, function);
+        }
+    })
+}
+
+fn device_time(queue: &QueueCore) -> u64 {
+    let engine = &queue.device.machine().engine;
+    if engine.is_virtual() {
+        queue.state.lock().time
+    } else {
+        engine.now()
+    }
+}
+
+/// A wait for something that failed fails.
+fn inherit_failure(other: &QueueCore, position: Position) -> Result<(), ErrorKind> {
+    match other.failure() {
+        Some(failure) if failure.position <= position => Err(ErrorKind::DependencyFailed {
+            queue: other.id,
+            position,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn call_host(
+    queue: &Arc<QueueCore>,
+    position: Position,
+    function: piton_driver::HostFunction,
+) -> Outcome {
+    let engine = &queue.device.machine().engine;
+    if engine.is_virtual() {
+        return Outcome::Ended(engine.as_host(|| host_function::call(function)));
+    }
+    let call = HostCall {
+        function,
+        queue: Arc::clone(queue),
+        position,
+    };
+    match engine.call_host(call) {
+        Ok(()) => Outcome::HeldByHost,
+        Err((_, error)) => Outcome::Ended(Err(error.kind)),
+    }
+}
+
+fn launch(
+    queue: &Arc<QueueCore>,
+    kernel: Arc<crate::kernel::SimKernel>,
+    grid: piton_driver::Grid,
+    reservation: Reservation,
+) -> Outcome {
+    use crate::fault::KernelFate;
+    let machine = queue.device.machine();
+    match machine.faults.kernel() {
+        KernelFate::Runs => {}
+        KernelFate::Traps(code) => {
+            queue.state.lock().parameters.reclaim(reservation.end);
+            return Outcome::Ended(Err(ErrorKind::KernelFault(Fault::Trapped { code })));
+        }
+        KernelFate::Hangs => {
+            let command = Command::Launch {
+                kernel,
+                grid,
+                arguments: reservation,
+            };
+            let submitted_at = machine.engine.host_now();
+            let entry = crate::queue::Entry {
+                command,
+                submitted_at,
+            };
+            queue.state.lock().ring.push_front(entry);
+            return Outcome::Hangs;
+        }
+    }
+    let arguments: Box<[u8]> = queue.state.lock().parameters.get(reservation).into();
+    let cores = queue.device.core().config.compute_units;
+    let limit = queue.units.map_or(cores, |units| units.count()).max(1);
+    let job = Arc::new(GridJob::new(
+        kernel,
+        queue.device.clone(),
+        grid,
+        arguments,
+        limit,
+    ));
+    let is_shared = job.wanted() > 1 && !machine.engine.is_virtual();
+    if is_shared {
+        machine.engine.offer(&job);
+    }
+    job.take_part();
+    if is_shared {
+        machine.engine.withdraw(&job);
+    }
+    let result = job.finish().map_err(ErrorKind::KernelFault);
+    queue.state.lock().parameters.reclaim(reservation.end);
+    Outcome::Ended(result)
+}
+
+fn now_if_traced(queue: &QueueCore) -> u64 {
+    if queue.device.core().trace.is_on() {
+        queue.device.machine().engine.now()
+    } else {
+        0
+    }
+}
+
+/// What the trace will say of a command, less its times; `None` while nobody traces.
+fn record(queue: &QueueCore, position: Position, command: &Command) -> Option<ExecutionRecord> {
+    if !queue.device.core().trace.is_on() {
+        return None;
+    }
+    let own = queue.device.id();
+    Some(ExecutionRecord {
+        queue: queue.id,
+        position,
+        operation: command.operation(),
+        start_ns: 0,
+        end_ns: 0,
+        bytes: command.bytes(),
+        kernel: match command {
+            Command::Launch { kernel, .. } => Some(kernel.definition.shared_name()),
+            _ => None,
+        },
+        peer: match command {
+            Command::CopyPeer { dst, src, .. } => Some(if src.device == own {
+                dst.device
+            } else {
+                src.device
+            }),
+            _ => None,
+        },
+    })
+}

@@ -1,0 +1,143 @@
+//! Faults on demand: which call fails, when the device is lost.
+//!
+//! A plan is a list of triggers. Calls are counted from 1 while a plan is set; setting a plan starts the
+//! counts again, so a test can walk n = 1, 2, 3, … until nothing fires any more.
+
+use piton_driver::{DeviceId, Operation};
+use piton_sync::Mutex;
+use std::collections::BTreeMap;
+
+/// One fault.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// The n-th driver call of any kind fails, n from 1.
+    Call(u64),
+    /// The n-th call of this kind fails, n from 1.
+    CallOf(Operation, u64),
+    /// The n-th kernel to start, on any device, traps with this code.
+    TrapKernel(u64, u32),
+    /// The n-th kernel to start, on any device, never ends: its queue stands still until the device is lost.
+    HangKernel(u64),
+    /// Copies between these two devices fail.
+    CutLink(DeviceId, DeviceId),
+    /// This device is lost at the n-th driver call of any kind.
+    LoseDevice(DeviceId, u64),
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FaultPlan {
+    triggers: Vec<Trigger>,
+}
+
+impl FaultPlan {
+    /// Nothing goes wrong.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// This goes wrong too.
+    #[must_use]
+    pub fn with(mut self, trigger: Trigger) -> Self {
+        self.triggers.push(trigger);
+        self
+    }
+}
+
+/// How a kernel is to be run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KernelFate {
+    Runs,
+    Traps(u32),
+    Hangs,
+}
+
+/// What a driver call meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallFate {
+    Proceeds,
+    Fails { call: u64 },
+    LosesDevice(DeviceId),
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    plan: FaultPlan,
+    calls: u64,
+    by_operation: BTreeMap<Operation, u64>,
+    kernels: u64,
+    fired: u64,
+}
+
+/// The plan in force and the counts so far.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Mutex<Counts>);
+
+impl Faults {
+    pub(crate) fn set(&self, plan: FaultPlan) {
+        *self.0.lock() = Counts {
+            plan,
+            ..Counts::default()
+        };
+    }
+
+    /// How often the plan in force has made something fail.
+    pub(crate) fn fired(&self) -> u64 {
+        self.0.lock().fired
+    }
+
+    /// How many driver calls of each kind there were since the plan was set.
+    pub(crate) fn calls(&self) -> BTreeMap<Operation, u64> {
+        self.0.lock().by_operation.clone()
+    }
+
+    pub(crate) fn call(&self, operation: Operation) -> CallFate {
+        let mut counts = self.0.lock();
+        counts.calls += 1;
+        let calls = counts.calls;
+        let count = counts.by_operation.entry(operation).or_default();
+        *count += 1;
+        let of_kind = *count;
+        let fate = counts
+            .plan
+            .triggers
+            .iter()
+            .find_map(|trigger| match *trigger {
+                Trigger::Call(n) if n == calls => Some(CallFate::Fails { call: n }),
+                Trigger::CallOf(op, n) if op == operation && n == of_kind => {
+                    Some(CallFate::Fails { call: n })
+                }
+                Trigger::LoseDevice(device, n) if n == calls => Some(CallFate::LosesDevice(device)),
+                _ => None,
+            });
+        counts.fired += u64::from(fate.is_some());
+        fate.unwrap_or(CallFate::Proceeds)
+    }
+
+    pub(crate) fn kernel(&self) -> KernelFate {
+        let mut counts = self.0.lock();
+        counts.kernels += 1;
+        let kernels = counts.kernels;
+        let fate = counts
+            .plan
+            .triggers
+            .iter()
+            .find_map(|trigger| match *trigger {
+                Trigger::TrapKernel(n, code) if n == kernels => Some(KernelFate::Traps(code)),
+                Trigger::HangKernel(n) if n == kernels => Some(KernelFate::Hangs),
+                _ => None,
+            });
+        counts.fired += u64::from(fate.is_some());
+        fate.unwrap_or(KernelFate::Runs)
+    }
+
+    pub(crate) fn is_cut(&self, a: DeviceId, b: DeviceId) -> bool {
+        let mut counts = self.0.lock();
+        let is_cut = counts.plan.triggers.iter().any(|trigger| {
+            matches!(*trigger, Trigger::CutLink(x, y) if (x, y) == (a, b) || (x, y) == (b, a))
+        });
+        counts.fired += u64::from(is_cut);
+        is_cut
+    }
+}

@@ -1,0 +1,57 @@
+//! Host functions: run by a thread of their own, or in virtual time by whoever drives.
+
+use crate::{command::Command, device::SimDevice, queue::QueueCore};
+use piton_driver::{
+    Admission, DriverError, ErrorKind, HostFunction, HostFunctions, Operation, Position, Queue,
+};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+/// A host function whose turn has come. Its queue stands still until it has run.
+pub(crate) struct HostCall {
+    pub(crate) function: HostFunction,
+    pub(crate) queue: Arc<QueueCore>,
+    pub(crate) position: Position,
+}
+
+impl fmt::Debug for HostCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostCall")
+            .field("position", &self.position)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HostCall {
+    /// Calls the function, ends its command and sets the queue going again.
+    pub(crate) fn run(self) {
+        let result = call(self.function);
+        self.queue.end(self.position, result);
+        self.queue.resume();
+    }
+}
+
+/// Calls a host function; a panic is the command's failure, not the thread's.
+pub(crate) fn call(function: HostFunction) -> Result<(), ErrorKind> {
+    catch_unwind(AssertUnwindSafe(function)).map_err(|_| ErrorKind::HostFunctionPanicked)
+}
+
+impl HostFunctions for SimDevice {
+    fn call(
+        &self,
+        queue: &dyn Queue,
+        function: &mut Option<HostFunction>,
+    ) -> Result<Admission, DriverError> {
+        let queue = self.own_queue(queue, Operation::CallHost)?;
+        self.gate(Operation::CallHost)?;
+        let admission = queue.submit(|_| {
+            function
+                .take()
+                .map(|function| Command::CallHost { function })
+        });
+        Ok(admission)
+    }
+}

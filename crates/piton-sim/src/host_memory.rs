@@ -1,0 +1,205 @@
+//! Page-locked host memory: anonymous pages, locked with mlock, known to the machine.
+//!
+//! All devices of a machine share the list of regions, as portable pinned memory is shared on real drivers.
+
+#![expect(unsafe_code, reason = "maps, locks and unmaps host pages")]
+
+use crate::{device::SimDevice, window::system};
+use piton_driver::{
+    DevicePtr, DriverError, ErrorKind, HostAllocation, HostMemory, HostMemoryOptions, Locking,
+    Operation,
+};
+use rustix::{
+    mm::{MapFlags, ProtFlags},
+    process::{Resource, getrlimit},
+};
+use std::{
+    collections::BTreeMap,
+    ptr::{self, NonNull},
+};
+
+const HOST_PAGE: usize = 4096;
+
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    bytes: usize,
+    is_registered: bool,
+}
+
+/// The host memory that copies may name: start address to length.
+#[derive(Debug, Default)]
+pub(crate) struct HostRegions(BTreeMap<usize, Region>);
+
+impl HostRegions {
+    /// Whether the bytes lie in one region.
+    pub(crate) fn covers(&self, start: usize, bytes: usize) -> bool {
+        let Some(end) = start.checked_add(bytes) else {
+            return false;
+        };
+        let before = self.0.range(..=start).next_back();
+        bytes > 0 && before.is_some_and(|(first, region)| end <= first + region.bytes)
+    }
+
+    fn overlaps(&self, start: usize, end: usize) -> bool {
+        let before = self.0.range(..end).next_back();
+        before.is_some_and(|(first, region)| first + region.bytes > start)
+    }
+}
+
+// SAFETY: `allocate` maps fresh anonymous pages (zeroed, disjoint from all others) and keeps them until `free`.
+// Only commands touch them.
+unsafe impl HostMemory for SimDevice {
+    fn allocate(
+        &self,
+        bytes: usize,
+        options: HostMemoryOptions,
+    ) -> Result<HostAllocation, DriverError> {
+        let operation = Operation::AllocateHost;
+        let error = |kind| self.error(kind, operation);
+        let maximum = isize::MAX as u64;
+        let invalid = ErrorKind::InvalidSize {
+            bytes: bytes as u64,
+            maximum,
+        };
+        let rounded = bytes
+            .checked_next_multiple_of(HOST_PAGE)
+            .ok_or(error(invalid))?;
+        if bytes == 0 || rounded as u64 > maximum {
+            return Err(error(invalid));
+        }
+        self.gate(operation)?;
+        let start = map(rounded).map_err(error)?;
+        let locked = lock(start, rounded);
+        if let (Err(kind), Locking::Required) = (locked, options.locking) {
+            unmap(start, rounded).map_err(error)?;
+            return Err(error(kind));
+        }
+        let region = Region {
+            bytes: rounded,
+            is_registered: false,
+        };
+        self.machine()
+            .host
+            .lock()
+            .0
+            .insert(start.as_ptr().addr(), region);
+        Ok(HostAllocation {
+            start,
+            bytes: rounded,
+            is_locked: locked.is_ok(),
+        })
+    }
+
+    unsafe fn free(&self, allocation: HostAllocation) -> Result<(), DriverError> {
+        let operation = Operation::FreeHost;
+        self.gate_unless_done(self.core().is_lost(), operation)?;
+        let address = allocation.start.as_ptr().addr();
+        let found = self.machine().host.lock().0.remove(&address);
+        match found {
+            Some(region) if !region.is_registered => {
+                unmap(allocation.start, region.bytes).map_err(|kind| self.error(kind, operation))
+            }
+            other => {
+                if let Some(region) = other {
+                    self.machine().host.lock().0.insert(address, region);
+                }
+                let bytes = allocation.bytes as u64;
+                let kind = ErrorKind::NotPageLocked {
+                    address: address as u64,
+                    bytes,
+                };
+                Err(self.error(kind, operation))
+            }
+        }
+    }
+
+    unsafe fn register(&self, start: NonNull<u8>, bytes: usize) -> Result<(), DriverError> {
+        let operation = Operation::RegisterHost;
+        let error = |kind| self.error(kind, operation);
+        let address = start.as_ptr().addr();
+        let maximum = isize::MAX as u64;
+        let invalid = ErrorKind::InvalidSize {
+            bytes: bytes as u64,
+            maximum,
+        };
+        let end = address.checked_add(bytes).ok_or(error(invalid))?;
+        if bytes == 0 || bytes as u64 > maximum {
+            return Err(error(invalid));
+        }
+        self.gate(operation)?;
+        let mut host = self.machine().host.lock();
+        if host.overlaps(address, end) {
+            let (address, bytes) = (DevicePtr::new(address as u64), bytes as u64);
+            return Err(error(ErrorKind::AlreadyMapped { address, bytes }));
+        }
+        lock(start, bytes).map_err(error)?;
+        host.0.insert(
+            address,
+            Region {
+                bytes,
+                is_registered: true,
+            },
+        );
+        Ok(())
+    }
+
+    unsafe fn unregister(&self, start: NonNull<u8>) -> Result<(), DriverError> {
+        let operation = Operation::UnregisterHost;
+        self.gate_unless_done(self.core().is_lost(), operation)?;
+        let address = start.as_ptr().addr();
+        let mut host = self.machine().host.lock();
+        let Some(region) = host
+            .0
+            .get(&address)
+            .copied()
+            .filter(|region| region.is_registered)
+        else {
+            let kind = ErrorKind::NotPageLocked {
+                address: address as u64,
+                bytes: 0,
+            };
+            return Err(self.error(kind, operation));
+        };
+        host.0.remove(&address);
+        drop(host);
+        unlock(start, region.bytes).map_err(|kind| self.error(kind, operation))
+    }
+
+    fn device_address(&self, _start: NonNull<u8>) -> Option<DevicePtr> {
+        None
+    }
+}
+
+fn map(bytes: usize) -> Result<NonNull<u8>, ErrorKind> {
+    let refused = ErrorKind::OutOfHostMemory {
+        requested: bytes as u64,
+    };
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: without MAP_FIXED the kernel picks a range that nothing uses.
+    let start =
+        unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, prot, MapFlags::PRIVATE) };
+    start
+        .ok()
+        .and_then(|start| NonNull::new(start.cast()))
+        .ok_or(refused)
+}
+
+fn unmap(start: NonNull<u8>, bytes: usize) -> Result<(), ErrorKind> {
+    // SAFETY: the range was mapped by `map` and is unmapped once: its region has just been taken off the list
+    // (or never put on it), and the caller of `free` promised that nobody uses it.
+    unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) }.map_err(system)
+}
+
+fn lock(start: NonNull<u8>, bytes: usize) -> Result<(), ErrorKind> {
+    // SAFETY: locking changes no content; the range is mapped (by `map`, or by the promise of `register`).
+    let locked = unsafe { rustix::mm::mlock(start.as_ptr().cast(), bytes) };
+    locked.map_err(|_| ErrorKind::LockRefused {
+        requested: bytes as u64,
+        limit: getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX),
+    })
+}
+
+fn unlock(start: NonNull<u8>, bytes: usize) -> Result<(), ErrorKind> {
+    // SAFETY: as for `lock`.
+    unsafe { rustix::mm::munlock(start.as_ptr().cast(), bytes) }.map_err(system)
+}

@@ -1,0 +1,209 @@
+//! The machine: its devices, and what they share.
+
+use crate::{
+    address_space::{AddressSpace, Geometry},
+    config::{ADDRESS_BITS, Backing, DeviceConfig, LinkConfig, SimConfig},
+    engine::Engine,
+    fault::Faults,
+    host_memory::HostRegions,
+    module::SimModule,
+    queue::QueueCore,
+    resource::Resource,
+    trace::TraceBuffer,
+    window::Window,
+};
+use piton_driver::{
+    ComputeUnitKind, DeviceId, DeviceInfo, DevicePtr, DriverError, ErrorKind, Limits, Operation,
+};
+use piton_sync::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+};
+
+/// Addresses of device n start at (`FIRST_DEVICE` + n) << [`ADDRESS_BITS`]: not canonical on x86-64 and past
+/// the user's half on arm64, so the host cannot use one as a pointer by mistake.
+const FIRST_DEVICE: u64 = 0x40;
+
+/// Commands a queue holds.
+pub(crate) const QUEUE_COMMANDS: u32 = 1024;
+/// Queues a device has at most.
+pub(crate) const MAX_QUEUES: u32 = 16_384;
+
+/// A hardware queue and who is placed on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HardwareLoad {
+    pub(crate) queues: u32,
+    pub(crate) is_exclusive: bool,
+}
+
+/// One device's state.
+#[derive(Debug)]
+pub(crate) struct DeviceCore {
+    pub(crate) info: DeviceInfo,
+    pub(crate) config: DeviceConfig,
+    pub(crate) space: Mutex<AddressSpace>,
+    pub(crate) is_lost: AtomicBool,
+    pub(crate) error: Mutex<Option<DriverError>>,
+    pub(crate) peers_enabled: AtomicU64,
+    pub(crate) hardware: Vec<Resource<Arc<QueueCore>>>,
+    pub(crate) loads: Mutex<Vec<HardwareLoad>>,
+    pub(crate) queues: Mutex<Vec<Weak<QueueCore>>>,
+    /// Copy engines: host to device, device to host, to and from peers.
+    pub(crate) copy_in: Resource<Arc<QueueCore>>,
+    pub(crate) copy_out: Resource<Arc<QueueCore>>,
+    pub(crate) copy_peer: Resource<Arc<QueueCore>>,
+    /// Its cores, as one thing that is busy or not, in virtual time.
+    pub(crate) cores: Resource<()>,
+    pub(crate) trace: TraceBuffer,
+    pub(crate) unit_counts: [(ComputeUnitKind, u32); 1],
+}
+
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// Tells machines of one process apart.
+    pub(crate) number: u64,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) devices: Vec<DeviceCore>,
+    pub(crate) links: Vec<LinkConfig>,
+    pub(crate) host: Mutex<HostRegions>,
+    pub(crate) modules: Mutex<HashMap<Arc<str>, SimModule>>,
+    pub(crate) faults: Faults,
+    next_queue: AtomicU64,
+}
+
+impl Machine {
+    pub(crate) fn new(config: SimConfig) -> Result<Self, DriverError> {
+        let engine = Engine::for_machine(config.clock, config.workers)?;
+        let devices = (0..)
+            .zip(config.devices)
+            .map(|(id, device)| DeviceCore::new(DeviceId(id), device))
+            .collect::<Result<_, _>>()?;
+        let faults = Faults::default();
+        faults.set(config.faults);
+        Ok(Self {
+            number: engine.next_number(),
+            engine,
+            devices,
+            links: config.links,
+            host: Mutex::new(HostRegions::default()),
+            modules: Mutex::new(HashMap::new()),
+            faults,
+            next_queue: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn device(&self, id: DeviceId) -> Option<&DeviceCore> {
+        self.devices.get(id.0 as usize)
+    }
+
+    pub(crate) fn next_queue_id(&self) -> u64 {
+        self.next_queue.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whose address this is.
+    pub(crate) fn owner(&self, ptr: DevicePtr) -> Option<&DeviceCore> {
+        let number = (ptr.address() >> ADDRESS_BITS).checked_sub(FIRST_DEVICE)?;
+        self.devices.get(usize::try_from(number).ok()?)
+    }
+
+    pub(crate) fn link(&self, a: DeviceId, b: DeviceId) -> Option<&LinkConfig> {
+        self.links
+            .iter()
+            .find(|link| (link.a, link.b) == (a, b) || (link.a, link.b) == (b, a))
+    }
+}
+
+impl DeviceCore {
+    fn new(id: DeviceId, config: DeviceConfig) -> Result<Self, DriverError> {
+        let geometry = geometry(id, &config);
+        let window = match config.backing {
+            Backing::Books => None,
+            Backing::Pages => Some(open_window(id, geometry)?),
+        };
+        Ok(Self {
+            info: info(id, &config),
+            space: Mutex::new(AddressSpace::new(geometry, window, config.poison)),
+            is_lost: AtomicBool::new(false),
+            error: Mutex::new(None),
+            peers_enabled: AtomicU64::new(0),
+            hardware: (0..config.hardware_queues)
+                .map(|_| Resource::new(1))
+                .collect(),
+            loads: Mutex::new(vec![
+                HardwareLoad::default();
+                config.hardware_queues as usize
+            ]),
+            queues: Mutex::new(Vec::new()),
+            copy_in: Resource::new(1),
+            copy_out: Resource::new(1),
+            copy_peer: Resource::new(2),
+            cores: Resource::new(1),
+            trace: TraceBuffer::default(),
+            unit_counts: [(ComputeUnitKind::General, config.compute_units)],
+            config,
+        })
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// Loses the device: queues that wait for anything are woken to fail.
+    pub(crate) fn lose(&self) {
+        self.is_lost.store(true, Ordering::Release);
+        let queues: Vec<_> = self
+            .queues
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for queue in queues {
+            queue.wake_stalled();
+        }
+    }
+}
+
+fn geometry(id: DeviceId, config: &DeviceConfig) -> Geometry {
+    Geometry {
+        base: (FIRST_DEVICE + u64::from(id.0)) << ADDRESS_BITS,
+        // Several times the memory, so that a pool may place chunks far apart and back few of them.
+        span: (config.memory_bytes * 4)
+            .max(1 << 36)
+            .next_multiple_of(config.page_bytes),
+        page: config.page_bytes,
+        capacity: config.memory_bytes,
+    }
+}
+
+fn open_window(id: DeviceId, geometry: Geometry) -> Result<Window, DriverError> {
+    let error = |kind| DriverError::new(kind, Operation::Open, id);
+    let too_large = ErrorKind::OutOfAddressSpace {
+        requested: geometry.span,
+        capacity: usize::MAX as u64,
+    };
+    let span = usize::try_from(geometry.span).map_err(|_| error(too_large))?;
+    Window::new(span, geometry.capacity).map_err(error)
+}
+
+fn info(id: DeviceId, config: &DeviceConfig) -> DeviceInfo {
+    DeviceInfo {
+        id,
+        name: config.name.clone(),
+        memory_bytes: config.memory_bytes,
+        pci: config.pci,
+        numa_node: config.numa_node,
+        limits: Limits {
+            queues: MAX_QUEUES,
+            hardware_queues: config.hardware_queues,
+            queue_commands: QUEUE_COMMANDS,
+            argument_bytes: crate::parameters::MAX_ARGUMENT_BYTES,
+            grid_blocks: u64::from(u32::MAX),
+            copy_bytes: config.memory_bytes,
+        },
+    }
+}

@@ -1,0 +1,109 @@
+//! Moving bytes: copies and fills, once a queue's turn has come.
+//!
+//! Ranges were checked when the command was submitted and are resolved again here: what was unmapped meanwhile,
+//! against the contract, is an error and not a crash.
+
+use crate::{command::HostRange, queue::QueueCore};
+use piton_driver::{DeviceRange, ErrorKind, FillPattern, PeerAddress};
+use std::{ptr, ptr::NonNull, slice};
+
+fn resolve(queue: &QueueCore, range: DeviceRange) -> Result<NonNull<u8>, ErrorKind> {
+    queue.device.core().space.lock().resolve(range)
+}
+
+pub(crate) fn copy_in(
+    queue: &QueueCore,
+    dst: DeviceRange,
+    src: HostRange,
+) -> Result<(), ErrorKind> {
+    let to = resolve(queue, dst)?;
+    copy_bytes(to, src.start, src.bytes);
+    Ok(())
+}
+
+pub(crate) fn copy_out(
+    queue: &QueueCore,
+    dst: HostRange,
+    src: DeviceRange,
+) -> Result<(), ErrorKind> {
+    let from = resolve(queue, src)?;
+    copy_bytes(dst.start, from, dst.bytes);
+    Ok(())
+}
+
+pub(crate) fn copy_within(
+    queue: &QueueCore,
+    dst: DeviceRange,
+    src: DeviceRange,
+) -> Result<(), ErrorKind> {
+    let (to, from) = (resolve(queue, dst)?, resolve(queue, src)?);
+    copy_bytes(to, from, length(src.bytes)?);
+    Ok(())
+}
+
+pub(crate) fn copy_peer(
+    queue: &QueueCore,
+    dst: PeerAddress,
+    src: PeerAddress,
+    bytes: u64,
+) -> Result<(), ErrorKind> {
+    let machine = queue.device.machine();
+    let unreachable = ErrorKind::NotPeers {
+        from: src.device,
+        to: dst.device,
+    };
+    if machine.faults.is_cut(src.device, dst.device) {
+        return Err(unreachable);
+    }
+    let find = |end: PeerAddress| {
+        let device = machine.device(end.device).ok_or(unreachable)?;
+        if device.is_lost() {
+            return Err(ErrorKind::DeviceLost);
+        }
+        device.space.lock().resolve(DeviceRange {
+            start: end.ptr,
+            bytes,
+        })
+    };
+    let (to, from) = (find(dst)?, find(src)?);
+    copy_bytes(to, from, length(bytes)?);
+    Ok(())
+}
+
+pub(crate) fn fill(
+    queue: &QueueCore,
+    dst: DeviceRange,
+    pattern: FillPattern,
+) -> Result<(), ErrorKind> {
+    let start = resolve(queue, dst)?;
+    let bytes = length(dst.bytes)?;
+    match pattern {
+        FillPattern::Byte(byte) => fill_with(start, byte, bytes),
+        FillPattern::Half(half) => fill_with(start.cast(), half, bytes / 2),
+        FillPattern::Word(word) => fill_with(start.cast(), word, bytes / 4),
+    }
+    Ok(())
+}
+
+fn length(bytes: u64) -> Result<usize, ErrorKind> {
+    usize::try_from(bytes).map_err(|_| ErrorKind::InvalidSize {
+        bytes,
+        maximum: u64::MAX,
+    })
+}
+
+#[expect(unsafe_code, reason = "the device's copy engine")]
+fn copy_bytes(to: NonNull<u8>, from: NonNull<u8>, bytes: usize) {
+    // SAFETY: device ends were resolved just now: mapped, `bytes` long. Host ends were checked to be
+    // page-locked memory when submitted, and the submitter promised that both ends stay valid, unshared and
+    // apart until the command has ended. `copy` allows overlap, which aliased pages may bring.
+    unsafe { ptr::copy(from.as_ptr(), to.as_ptr(), bytes) };
+}
+
+#[expect(unsafe_code, reason = "the device's fill engine")]
+fn fill_with<T: Copy>(start: NonNull<T>, value: T, count: usize) {
+    // SAFETY: the range was resolved just now: mapped, and a multiple of the pattern's size at a multiple of
+    // it (checked when submitted). The submitter promised that nobody else uses it until the command ends.
+    let words = unsafe { slice::from_raw_parts_mut(start.as_ptr(), count) };
+    words.fill(value);
+}

@@ -1,0 +1,61 @@
+//! When a command starts and ends in virtual time.
+//!
+//! A command starts when its queue, its submission and what it needs (cores, a copy engine, what it waits for)
+//! allow, and takes as long as `cost` says. Nothing here runs anything.
+
+use crate::{command::Command, cost, execute::copy_engine, queue::QueueCore};
+use piton_driver::Operation;
+
+/// When a command starts and ends, in virtual time; `None` in real time.
+pub(crate) fn plan(queue: &QueueCore, command: &Command, submitted_at: u64) -> Option<(u64, u64)> {
+    let machine = queue.device.machine();
+    if !machine.engine.is_virtual() {
+        return None;
+    }
+    let device = queue.device.core();
+    let earliest = queue.state.lock().time.max(submitted_at);
+    let host = device.config.host_bytes_per_second;
+    let duration = match command {
+        Command::Launch { kernel, grid, .. } => {
+            let units = queue
+                .units
+                .map_or(device.config.compute_units, |units| units.count());
+            let ns = cost::grid_ns(*grid, units, kernel.definition.block_ns());
+            let ready = earliest.saturating_add(cost::START_NS);
+            let start = device.cores.occupy(ready, ns);
+            return Some((start, start.saturating_add(ns)));
+        }
+        Command::WaitQueue {
+            queue: other,
+            position,
+        } => {
+            let met = other.ended_at(position.get()).max(earliest);
+            return Some((met, met));
+        }
+        Command::WaitSemaphore { semaphore, value } => {
+            let met = semaphore.raised_at(*value).max(earliest);
+            return Some((met, met));
+        }
+        Command::CopyToDevice { .. } | Command::CopyToHost { .. } => {
+            cost::START_NS + cost::transfer_ns(command.bytes(), host)
+        }
+        Command::CopyPeer { dst, src, bytes } => {
+            let link = machine.link(dst.device, src.device);
+            let (rate, latency) =
+                link.map_or((host, 0), |link| (link.bytes_per_second, link.latency_ns));
+            cost::START_NS + latency + cost::transfer_ns(*bytes, rate)
+        }
+        Command::CopyOnDevice { .. } | Command::Fill { .. } => {
+            let rate = cost::MEMORY_BYTES_PER_SECOND;
+            cost::START_NS + cost::transfer_ns(command.bytes(), rate)
+        }
+        _ => cost::CONTROL_NS,
+    };
+    let start = match command.operation() {
+        copy @ (Operation::CopyToDevice | Operation::CopyToHost | Operation::CopyPeer) => {
+            copy_engine(device, copy).occupy(earliest, duration)
+        }
+        _ => earliest,
+    };
+    Some((start, start.saturating_add(duration)))
+}

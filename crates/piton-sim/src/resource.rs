@@ -1,0 +1,62 @@
+//! A countable part of a device that queues take turns on: a hardware queue, a copy engine.
+//!
+//! A queue that finds none free is kept here and returned by a later [`release`](Resource::release); it then
+//! asks again. In virtual time nothing runs beside anything, so what is kept is the time it is free from.
+
+use piton_sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+struct State<T> {
+    free: u32,
+    waiting: VecDeque<T>,
+}
+
+/// `count` equal things, and who waits for one.
+#[derive(Debug)]
+pub(crate) struct Resource<T> {
+    state: Mutex<State<T>>,
+    free_from: AtomicU64,
+}
+
+impl<T> Resource<T> {
+    pub(crate) fn new(count: u32) -> Self {
+        Self {
+            state: Mutex::new(State {
+                free: count,
+                waiting: VecDeque::new(),
+            }),
+            free_from: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes one, or keeps `waiter` and says no.
+    pub(crate) fn acquire(&self, waiter: impl FnOnce() -> T) -> bool {
+        let mut state = self.state.lock();
+        if state.free == 0 {
+            state.waiting.push_back(waiter());
+            return false;
+        }
+        state.free -= 1;
+        true
+    }
+
+    /// Puts one back and returns who is to ask again.
+    #[must_use = "who waits must be scheduled"]
+    pub(crate) fn release(&self) -> Option<T> {
+        let mut state = self.state.lock();
+        state.free += 1;
+        state.waiting.pop_front()
+    }
+
+    /// Takes the thing from virtual time `earliest` for `duration`; returns when that starts.
+    pub(crate) fn occupy(&self, earliest: u64, duration: u64) -> u64 {
+        let start = self.free_from.load(Ordering::Relaxed).max(earliest);
+        self.free_from
+            .store(start.saturating_add(duration), Ordering::Relaxed);
+        start
+    }
+}
