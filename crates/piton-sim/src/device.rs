@@ -77,34 +77,26 @@ impl SimDevice {
 
     /// What every call of the contract passes: is the device lost, does the fault plan strike?
     pub(crate) fn gate(&self, operation: Operation) -> Result<(), DriverError> {
-        use crate::fault::CallFate;
-        match self.machine.faults.call(operation) {
-            CallFate::Proceeds => {}
-            CallFate::Fails { call } => {
-                return Err(self.error(ErrorKind::Injected { call }, operation));
-            }
-            CallFate::LosesDevice(id) => {
-                if let Some(device) = self.machine.device(id) {
-                    device.lose();
-                }
-            }
-        }
+        self.gate_even_if_lost(operation)?;
         if self.core().is_lost() {
             return Err(self.error(ErrorKind::DeviceLost, operation));
         }
         Ok(())
     }
 
-    /// As [`gate`](Self::gate), but what has ended may be asked about after the device is lost.
-    pub(crate) fn gate_unless_done(
-        &self,
-        is_done: bool,
-        operation: Operation,
-    ) -> Result<(), DriverError> {
-        if is_done {
-            Ok(())
-        } else {
-            self.gate(operation)
+    /// As [`gate`](Self::gate), for calls that work after the loss too: commands of a lost device end, and
+    /// may be waited for; its host memory can be given back.
+    pub(crate) fn gate_even_if_lost(&self, operation: Operation) -> Result<(), DriverError> {
+        use crate::fault::CallFate;
+        match self.machine.faults.call(operation) {
+            CallFate::Proceeds => Ok(()),
+            CallFate::Fails { call } => Err(self.error(ErrorKind::Injected { call }, operation)),
+            CallFate::LosesDevice(id) => {
+                if let Some(device) = self.machine.device(id) {
+                    device.lose();
+                }
+                Ok(())
+            }
         }
     }
 

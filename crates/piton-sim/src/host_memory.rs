@@ -92,7 +92,7 @@ unsafe impl HostMemory for SimDevice {
 
     unsafe fn free(&self, allocation: HostAllocation) -> Result<(), DriverError> {
         let operation = Operation::FreeHost;
-        self.gate_unless_done(self.core().is_lost(), operation)?;
+        self.gate_even_if_lost(operation)?;
         let address = allocation.start.as_ptr().addr();
         let found = self.machine().host.lock().0.remove(&address);
         match found {
@@ -145,7 +145,7 @@ unsafe impl HostMemory for SimDevice {
 
     unsafe fn unregister(&self, start: NonNull<u8>) -> Result<(), DriverError> {
         let operation = Operation::UnregisterHost;
-        self.gate_unless_done(self.core().is_lost(), operation)?;
+        self.gate_even_if_lost(operation)?;
         let address = start.as_ptr().addr();
         let mut host = self.machine().host.lock();
         let Some(region) = host

@@ -200,8 +200,15 @@ fn a_lost_device_ends_what_hangs() {
         let watched = Arc::clone(&hung);
         let waits = std::thread::spawn(move || watched.wait(last, None));
         driver.lose(piton_driver::DeviceId(0));
-        assert!(waits.join().is_ok());
-        assert_eq!(hung.completed(), last);
+        assert_eq!(waits.join().unwrap(), Ok(WaitOutcome::Reached));
+        assert_eq!(
+            waiter.wait(waiter.submitted(), None),
+            Ok(WaitOutcome::Reached)
+        );
+        assert_eq!(
+            hung.failure().map(|failure| failure.error.kind),
+            Some(ErrorKind::DeviceLost)
+        );
         let lost = device.memory().allocate(1).unwrap_err();
         assert_eq!(lost.kind, ErrorKind::DeviceLost);
     });

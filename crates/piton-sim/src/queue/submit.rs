@@ -259,9 +259,7 @@ unsafe impl Queue for SimQueue {
         deadline: Option<Instant>,
     ) -> Result<WaitOutcome, DriverError> {
         self.check_position(position, Operation::Wait)?;
-        self.core
-            .device
-            .gate_unless_done(self.completed() >= position, Operation::Wait)?;
+        self.core.device.gate_even_if_lost(Operation::Wait)?;
         let is_met = || self.core.progress.reached() >= position.get();
         let outcome = self.core.engine().wait(is_met, deadline);
         let outcome = outcome.map_err(|kind| self.core.device.error(kind, Operation::Wait))?;
@@ -275,9 +273,7 @@ unsafe impl Queue for SimQueue {
 
     fn notify(&self, position: Position, waker: &Waker) -> Result<(), DriverError> {
         self.check_position(position, Operation::Notify)?;
-        self.core
-            .device
-            .gate_unless_done(self.completed() >= position, Operation::Notify)?;
+        self.core.device.gate_even_if_lost(Operation::Notify)?;
         let watcher = Watcher::Waker(waker.clone());
         if let Err(watcher) = self.core.progress.watch(position.get(), watcher) {
             watcher.wake();
