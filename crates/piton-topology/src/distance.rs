@@ -99,7 +99,7 @@ impl Distance {
         match self {
             Self::Same => "self",
             Self::Package => "the dies of one package",
-            Self::Link => "a direct link of the device fabric (NV#: # bonded NVLinks)",
+            Self::Link => "a direct link of the device fabric (NV#: # links)",
             Self::LinkSwitch => "links of the device fabric to a common switch",
             Self::Pix => "at most one PCIe switch",
             Self::Pxb => "several PCIe switches, without crossing a host bridge",
@@ -205,8 +205,9 @@ impl Crossed {
     }
 }
 
-/// Hops over fabric links, then the narrowest of them: fewer hops first, then more lanes.
-type FabricLabel = (u16, Reverse<u16>);
+/// Hops over fabric links, whether one of them leaves a package, the lanes of the narrowest: fewer hops
+/// first, then dies of one package, then more lanes.
+type FabricLabel = (u16, bool, Reverse<u16>);
 
 /// A machine seen from one node.
 struct View<'m> {
@@ -225,9 +226,12 @@ impl<'m> View<'m> {
             })
         });
         let fabric = known.then(|| {
-            Tree::search(machine, from, (0, Reverse(u16::MAX)), |label, step| {
-                fabric_step(machine, from, label, step)
-            })
+            Tree::search(
+                machine,
+                from,
+                (0, false, Reverse(u16::MAX)),
+                |label, step| fabric_step(machine, from, label, step),
+            )
         });
         Self {
             machine,
@@ -255,7 +259,7 @@ impl<'m> View<'m> {
 
     fn fabric_relation(&self, to: NodeId) -> Option<Relation> {
         let tree = self.fabric.as_ref()?;
-        let (hops, Reverse(lanes)) = tree.label(to)?;
+        let (hops, _, Reverse(lanes)) = tree.label(to)?;
         let first = *tree.path_to(to).first()?;
         let kind = self.machine.link(first)?.kind;
         if hops > 1 {
@@ -290,14 +294,18 @@ impl<'m> View<'m> {
 fn fabric_step(
     machine: &Machine,
     source: NodeId,
-    (hops, Reverse(lanes)): FabricLabel,
+    (hops, leaves, Reverse(lanes)): FabricLabel,
     step: &Step<'_>,
 ) -> Option<FabricLabel> {
     let passes = step.from == source || machine.kind(step.from) == NodeKind::LinkSwitch;
     if !passes || !step.link.kind.is_fabric() {
         return None;
     }
-    Some((hops.saturating_add(1), Reverse(lanes.min(step.link.lanes))))
+    Some((
+        hops.saturating_add(1),
+        leaves || step.link.kind != LinkKind::Sio,
+        Reverse(lanes.min(step.link.lanes)),
+    ))
 }
 
 #[cfg(test)]
@@ -316,6 +324,17 @@ mod tests {
         }
         assert_eq!(Distance::from_word("FOO"), None);
         assert_eq!(Distance::from_word(""), None);
+    }
+
+    #[test]
+    fn dies_of_a_package_stay_so_with_a_wider_link_beside() {
+        let mut builder = crate::MachineBuilder::new();
+        let a = builder.device("a").unwrap();
+        let b = builder.device("b").unwrap();
+        builder.join(a, b, LinkKind::Hccs, 7).unwrap();
+        builder.join(a, b, LinkKind::Sio, 1).unwrap();
+        let machine = builder.build().unwrap();
+        assert_eq!(machine.distances().get(0, 1), Some(&Distance::Package));
     }
 
     #[test]

@@ -1,5 +1,31 @@
 //! A model of the machine: devices, links, distances, routes.
 //!
+//! A copy between two devices can take very different roads: a fast link between the two, a switch they
+//! share, the host bridge, or a stop in host memory. Which is best depends on how the machine is
+//! wired, on what the driver permits and on the size of the copy. This crate knows the first, is told
+//! the second, and answers for the third, each time with its reason. It is pure: apart from
+//! [`Machine::from_sysfs`] it touches nothing outside its arguments, and it never copies a byte itself.
+//!
+//! The idea is one graph. Devices, switches, host bridges and the memory of NUMA nodes are nodes; each
+//! link has a rate either way and a latency, all integers, so that the same machine gives the same
+//! answer everywhere. What vendors call `PIX`, `NODE` or `NV4` is read off the nearest path; a route is
+//! a path with its bottleneck and latency; the cost of a copy is launch, latency and bytes over the bottleneck.
+//!
+//! | I want to … | look at |
+//! |---|---|
+//! | read this machine, or a captured sysfs tree | [`Machine::from_sysfs`], [`sysfs`] |
+//! | write a machine down and read it elsewhere | [`Machine::to_json`], [`Machine::from_json`] |
+//! | build one by hand or from a number | [`MachineBuilder`], [`Machine::mesh`] and its neighbours |
+//! | know how far apart devices are | [`Machine::distances`], [`Machine::relations`], [`matrix_text`] |
+//! | know what lies between them | [`Machine::bandwidths`], [`Machine::latencies`] |
+//! | know which memory is near a device | [`Machine::numa_affinity`], [`Machine::nearest_numa`] |
+//! | choose a route, and hear why | [`Router::route`], [`Router::candidates`] |
+//! | see it | [`svg`] |
+//!
+//! Not here: carrying copies out, sharing links between several copies, and several routes for one copy.
+
+#![forbid(unsafe_code)]
+
 mod adjacency;
 mod affinity;
 mod builder;
@@ -8,11 +34,13 @@ mod capture;
 mod cpu_list;
 pub mod defaults;
 mod distance;
+mod drawing;
 mod error;
 mod id;
 mod link;
 mod machine;
 mod matrix;
+mod matrix_text;
 mod node;
 mod path;
 mod pci;
@@ -31,11 +59,13 @@ pub use candidate::{Candidate, Missing, Verdict};
 pub use capture::MAX_CAPTURE_BYTES;
 pub use cpu_list::{CpuList, CpuListError, MAX_CPU};
 pub use distance::{Distance, Relation};
+pub use drawing::{Highlight, svg};
 pub use error::{BuildError, CaptureError, Field, ProbeError, RouteError, Warning};
 pub use id::{DeviceId, LinkId, NodeId, NumaId};
 pub use link::{Link, LinkKind, NvLinkVersion, PcieGeneration, Provenance, XgmiVersion};
 pub use machine::Machine;
 pub use matrix::Matrix;
+pub use matrix_text::matrix_text;
 pub use node::{Node, NodeKind, NumaNode};
 pub use path::Transit;
 pub use pci::{PciAddress, PciAddressError, PciIdentity};

@@ -85,7 +85,7 @@ fn for_pairs(machine: &Machine, mut check: impl FnMut(usize, usize)) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
     fn widest_paths_are_those_of_a_plain_model(parts in machines()) {

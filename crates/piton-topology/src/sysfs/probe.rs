@@ -111,9 +111,17 @@ fn link(folder: &Path, speed: &str, width: &str) -> Result<LinkStatus, ProbeErro
 
 fn kernel_names(folder: &Path) -> Result<Vec<String>, ProbeError> {
     let mut names = Vec::new();
-    for kind in ["infiniband", "net"] {
-        for name in attribute::names(&folder.join(kind))? {
-            names.push(name.to_string_lossy().into_owned());
+    let mut add = |folder: PathBuf| -> Result<(), ProbeError> {
+        let found = attribute::names(&folder)?.into_iter();
+        names.extend(found.map(|name| name.to_string_lossy().into_owned()));
+        Ok(())
+    };
+    add(folder.join("infiniband"))?;
+    add(folder.join("net"))?;
+    // A virtual machine's controllers have one more folder between.
+    for inner in attribute::names(folder)? {
+        if inner.to_string_lossy().starts_with("virtio") {
+            add(folder.join(inner).join("net"))?;
         }
     }
     Ok(names)
