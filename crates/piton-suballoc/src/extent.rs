@@ -39,6 +39,17 @@ pub struct Extent {
     pub state: ExtentState,
 }
 
+impl Extent {
+    /// The stamp of a free extent; 0 of a live one.
+    #[must_use]
+    pub const fn stamp(&self) -> u64 {
+        match self.state {
+            ExtentState::Free { stamp, .. } => stamp,
+            ExtentState::Live { .. } => 0,
+        }
+    }
+}
+
 /// Whether an extent is in use, and if not, whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtentState {

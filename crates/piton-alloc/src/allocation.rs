@@ -1,0 +1,90 @@
+//! The handle of an allocation, and what a look-up by address tells.
+
+use piton_driver::{DevicePtr, DeviceRange};
+use piton_suballoc::ExtentId;
+use piton_timeline::{Frontier, LaneId};
+
+/// Which pool. Numbers are given once per process and never again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PoolId(pub(crate) u64);
+
+/// A Chunk of device memory, owned by whoever holds this handle until it is given back with
+/// [`DevicePool::free`](crate::DevicePool::free).
+///
+/// Dropping the handle does not free the memory: when that is allowed is the knowledge of its user, who says so with
+/// the frontier of last uses. A handle that is forgotten keeps its memory until the pool's source is gone.
+#[derive(Debug)]
+#[must_use = "an allocation that is not given back stays allocated"]
+pub struct Allocation {
+    pub(crate) pool: PoolId,
+    pub(crate) id: ExtentId,
+    pub(crate) ptr: DevicePtr,
+    pub(crate) bytes: u64,
+    pub(crate) rounded: u64,
+    pub(crate) lane: Option<LaneId>,
+    pub(crate) wait: Frontier,
+    /// Uses of the memory not known complete when it was handed out: those waited for, those the lane is ordered
+    /// behind, its own.
+    pub(crate) earlier: Frontier,
+}
+
+impl Allocation {
+    /// First byte.
+    #[must_use]
+    pub const fn ptr(&self) -> DevicePtr {
+        self.ptr
+    }
+
+    /// Bytes asked for.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes that belong to it: those asked for, rounded up.
+    #[must_use]
+    pub const fn rounded_bytes(&self) -> u64 {
+        self.rounded
+    }
+
+    /// The bytes asked for, as a range.
+    #[must_use]
+    pub const fn range(&self) -> DeviceRange {
+        DeviceRange {
+            start: self.ptr,
+            bytes: self.bytes,
+        }
+    }
+
+    /// The pool it came from.
+    #[must_use]
+    pub const fn pool(&self) -> PoolId {
+        self.pool
+    }
+
+    /// The lane it was allocated for.
+    #[must_use]
+    pub const fn lane(&self) -> Option<LaneId> {
+        self.lane
+    }
+
+    /// Points that the lane must wait for before it touches the memory: enqueue the waits at once, before anything
+    /// else on the lane. Mostly empty.
+    #[must_use]
+    pub const fn wait(&self) -> &Frontier {
+        &self.wait
+    }
+}
+
+/// What lies at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocationInfo {
+    /// First byte of the allocation.
+    pub ptr: DevicePtr,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Bytes that belong to it.
+    pub rounded_bytes: u64,
+    /// The Block it lies in.
+    pub block: DeviceRange,
+}

@@ -1,0 +1,233 @@
+//! What the pool's lock guards: the index, the Blocks, the pending memory and the counters.
+//!
+//! Nothing here calls the source or waits. Invariant, checked by `check`:
+//! `held = live + padding + cached + pending + in_transit`.
+
+use piton_driver::DeviceRange;
+use piton_suballoc::{Chunk, ConfigError as IndexError, Domain, ExtentId, Tlsf};
+use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
+
+use crate::allocation::{Allocation, PoolId};
+use crate::block::{Block, Blocks};
+use crate::deferred::Deferred;
+use crate::request::Request;
+use crate::reuse::{self, Disposal};
+use crate::stats::{Counters, PoolStats};
+
+/// The state of a pool.
+#[derive(Debug)]
+pub(crate) struct Books {
+    pool: PoolId,
+    /// All Blocks as ranges. Domains are lane slots: what a lane freed and may still use.
+    pub(crate) index: Tlsf,
+    pub(crate) blocks: Blocks,
+    pub(crate) deferred: Deferred,
+    pub(crate) counters: Counters,
+    /// By lane slot, the lane that last left memory pending there.
+    lanes: Vec<LaneId>,
+    /// Bytes asked for by allocations in use, and how many those are.
+    pub(crate) live: u64,
+    pub(crate) allocations: u64,
+    /// Bytes of Blocks, those in transit too.
+    pub(crate) held: u64,
+    /// Bytes of Blocks that are out of the index and on their way back to the source.
+    pub(crate) in_transit: u64,
+}
+
+impl Books {
+    pub(crate) fn new(pool: PoolId, unit: u64) -> Result<Self, IndexError> {
+        Ok(Self {
+            pool,
+            index: Tlsf::empty(unit)?,
+            blocks: Blocks::default(),
+            deferred: Deferred::default(),
+            counters: Counters::default(),
+            lanes: Vec::new(),
+            live: 0,
+            allocations: 0,
+            held: 0,
+            in_transit: 0,
+        })
+    }
+
+    /// What can be had without looking at other lanes' memory: the lane's own, then everyone's.
+    pub(crate) fn take_at_once(
+        &mut self,
+        request: &Request,
+        timeline: &Timeline,
+    ) -> Option<Allocation> {
+        if let Some(lane) = request.lane
+            && let Some(domain) = reuse::domain_of(lane)
+        {
+            self.release_known_complete(lane, domain, timeline);
+            if let Some(chunk) = self.index.allocate(domain, request.bytes, request.align) {
+                let own = Timepoint {
+                    lane,
+                    seq: chunk.stamp,
+                };
+                return self.issue(chunk, request, Frontier::new(), Frontier::from(own));
+            }
+        }
+        let chunk = self
+            .index
+            .allocate(Domain::SHARED, request.bytes, request.align)?;
+        self.issue(chunk, request, Frontier::new(), Frontier::new())
+    }
+
+    /// Makes a handle of a chunk just taken from the index. `None` only if the Blocks do not match the index.
+    pub(crate) fn issue(
+        &mut self,
+        chunk: Chunk,
+        request: &Request,
+        wait: Frontier,
+        earlier: Frontier,
+    ) -> Option<Allocation> {
+        let ptr = self.blocks.address_of(chunk.offset)?;
+        self.live += request.bytes;
+        self.allocations += 1;
+        self.counters.peak_live = self.counters.peak_live.max(self.live);
+        self.counters.waits += u64::from(!wait.is_empty());
+        Some(Allocation {
+            pool: self.pool,
+            id: chunk.id,
+            ptr,
+            bytes: request.bytes,
+            rounded: chunk.bytes,
+            lane: request.lane,
+            wait,
+            earlier,
+        })
+    }
+
+    /// Takes an allocation back; `false` if it is not live.
+    pub(crate) fn give_back(&mut self, allocation: &Allocation, disposal: Disposal) -> bool {
+        if !self.dispose(allocation.id, allocation.rounded, disposal) {
+            return false;
+        }
+        self.live -= allocation.bytes;
+        self.allocations -= 1;
+        self.counters.frees += 1;
+        true
+    }
+
+    /// Puts a live chunk of the index where it belongs now; `false` if it is not live.
+    pub(crate) fn dispose(&mut self, id: ExtentId, rounded: u64, disposal: Disposal) -> bool {
+        match disposal {
+            Disposal::Anyone => self.index.free(id, Domain::SHARED, 0).is_ok(),
+            Disposal::Lane(domain, point) => {
+                self.remember(point.lane);
+                self.index.free(id, domain, point.seq).is_ok()
+            }
+            Disposal::Deferred(uses) => match self.index.cut(id, rounded) {
+                Ok((chunk, _)) => {
+                    self.deferred.push(chunk, uses);
+                    true
+                }
+                Err(_) => false,
+            },
+        }
+    }
+
+    /// The lane whose memory a domain holds.
+    pub(crate) fn lane_of(&self, domain: Domain) -> Option<LaneId> {
+        self.lanes.get(domain.number()? as usize).copied()
+    }
+
+    /// Adds a Block the source has just given.
+    pub(crate) fn add_block(&mut self, range: DeviceRange) -> Result<(), IndexError> {
+        let offset = self.index.add_range(range.bytes)?;
+        self.blocks.insert(Block { offset, range });
+        self.held += range.bytes;
+        self.counters.peak_held = self.counters.peak_held.max(self.held);
+        Ok(())
+    }
+
+    /// Takes a wholly free Block out of the index, so that nobody can be given a part of it. It stays held, in transit,
+    /// until [`forget`](Self::forget) or [`restore`](Self::restore).
+    pub(crate) fn withdraw(&mut self, offset: u64) -> Option<Block> {
+        self.index.remove_range(offset).ok()?;
+        let block = self.blocks.remove(offset)?;
+        self.in_transit += block.range.bytes;
+        Some(block)
+    }
+
+    /// The withdrawn Block is the source's again.
+    pub(crate) fn forget(&mut self, block: Block) {
+        self.in_transit -= block.range.bytes;
+        self.held -= block.range.bytes;
+    }
+
+    /// The source did not take the withdrawn Block: it serves on.
+    pub(crate) fn restore(&mut self, block: Block) {
+        if let Ok(offset) = self.index.add_range(block.range.bytes) {
+            self.in_transit -= block.range.bytes;
+            self.blocks.insert(Block { offset, ..block });
+        }
+    }
+
+    pub(crate) fn stats(&self) -> PoolStats {
+        let usage = self.index.usage();
+        let deferred = self.deferred.bytes();
+        let counters = self.counters;
+        PoolStats {
+            hits: counters.hits,
+            misses: counters.misses,
+            frees: counters.frees,
+            out_of_memory: counters.out_of_memory,
+            waits: counters.waits,
+            block_allocations: counters.block_allocations,
+            block_frees: counters.block_frees,
+            blocks: self.blocks.iter().len() as u64,
+            allocations: self.allocations,
+            live: self.live,
+            padding: usage.padding,
+            cached: usage.shared,
+            pending: usage.reserved + deferred,
+            in_transit: self.in_transit,
+            held: self.held,
+            peak_live: counters.peak_live,
+            peak_held: counters.peak_held,
+        }
+    }
+
+    /// Gives up the lane's memory whose uses are known complete; a load if there is none.
+    fn release_known_complete(&mut self, lane: LaneId, domain: Domain, timeline: &Timeline) {
+        self.release_complete(lane, domain, |point| timeline.is_known_complete(point));
+    }
+
+    /// Moves what is complete of a lane's memory to everyone, oldest first; returns the bytes.
+    pub(crate) fn release_complete(
+        &mut self,
+        lane: LaneId,
+        domain: Domain,
+        is_complete: impl Fn(Timepoint) -> bool,
+    ) -> u64 {
+        let mut released = 0;
+        loop {
+            let usage = self.index.domain_usage(domain);
+            let done = |seq| is_complete(Timepoint { lane, seq });
+            if usage.extents == 0 || !done(usage.oldest) {
+                return released;
+            }
+            let upto = if done(usage.newest) {
+                usage.newest
+            } else {
+                usage.oldest
+            };
+            released += self.index.release_up_to(domain, upto);
+        }
+    }
+
+    fn remember(&mut self, lane: LaneId) {
+        let slot = lane.index as usize;
+        if self.lanes.len() <= slot {
+            let unused = |index| LaneId {
+                index,
+                generation: 0,
+            };
+            let known = u32::try_from(self.lanes.len()).unwrap_or(lane.index);
+            self.lanes.extend((known..=lane.index).map(unused));
+        }
+        self.lanes[slot] = lane;
+    }
+}

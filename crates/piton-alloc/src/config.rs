@@ -1,0 +1,202 @@
+//! Configuration, and the settings it comes to on a given source.
+//!
+//! A setting that contradicts another, or that could have no effect, is refused when the pool is made: nothing is
+//! clamped silently.
+
+use piton_suballoc::Tlsf;
+
+use crate::error::ConfigError;
+use crate::source::BlockSource;
+
+/// Smallest alignment a pool may have, in bytes.
+const MIN_ALIGNMENT: u64 = 32;
+/// Blocks an automatic block size leaves room for below the limit.
+const AUTOMATIC_BLOCKS: u64 = 256;
+/// Bounds of the automatic block size, in bytes.
+const AUTOMATIC_BYTES: (u64, u64) = (2 << 20, 64 << 20);
+
+/// How a pool behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryPoolConfig {
+    /// Alignment and granularity of every allocation in bytes: a power of two from 32 up to the source's alignment.
+    pub alignment: u64,
+    /// Bytes of the smallest Block, a multiple of the source's granularity. `None` chooses by the limit.
+    pub block_bytes: Option<u64>,
+    /// A Block has at least this share of what the pool holds already, in per cent from 0 to 100, so that the number
+    /// of Blocks grows with the logarithm of the memory.
+    pub growth_percent: u32,
+    /// Which requests get a Block of just their size.
+    pub exact_blocks: ExactBlocks,
+    /// Most bytes the pool may hold.
+    pub limit: PoolLimit,
+    /// Wholly free Blocks are given back before the pool would grow past the most it ever held; below this many bytes
+    /// it grows without giving back. At most the limit.
+    pub release_threshold: u64,
+    /// Whether memory freed on one lane may go to another before its last use is complete.
+    pub cross_lane: CrossLane,
+}
+
+/// Which requests, when nothing held fits, get a Block of just their size instead of one with room for more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExactBlocks {
+    /// Those of at least the block size.
+    Automatic,
+    /// Those of at least so many bytes.
+    From(u64),
+    /// Only those that need more than any other Block would have.
+    Never,
+}
+
+/// Most bytes a pool may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PoolLimit {
+    /// All the device has.
+    Device,
+    /// So many bytes, at most what the device has.
+    Bytes(u64),
+    /// A share of the device's memory, in per cent from 1 to 100.
+    Percent(u32),
+}
+
+/// What happens when only memory that another lane's work still uses would fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CrossLane {
+    /// Hand it out with a wait, before asking the source for more memory. Holds least; lanes may run less in parallel.
+    Wait,
+    /// Hand it out with a wait only when the pool cannot grow.
+    WaitWhenFull,
+    /// Never, unless the taker's lane is ordered behind the use already.
+    Never,
+}
+
+impl Default for MemoryPoolConfig {
+    fn default() -> Self {
+        Self {
+            alignment: 512,
+            block_bytes: None,
+            growth_percent: 2,
+            exact_blocks: ExactBlocks::Automatic,
+            limit: PoolLimit::Device,
+            release_threshold: 0,
+            cross_lane: CrossLane::Wait,
+        }
+    }
+}
+
+/// A configuration that holds on a source.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) unit: u64,
+    pub(crate) max_align: u64,
+    /// Block sizes are multiples of this, so that offsets are aligned wherever a Block's range starts.
+    pub(crate) block_multiple: u64,
+    pub(crate) block_bytes: u64,
+    pub(crate) growth_percent: u32,
+    pub(crate) exact_from: u64,
+    pub(crate) limit: u64,
+    pub(crate) release_threshold: u64,
+    pub(crate) cross_lane: CrossLane,
+}
+
+impl Settings {
+    pub(crate) fn new(
+        config: &MemoryPoolConfig,
+        source: &dyn BlockSource,
+    ) -> Result<Self, ConfigError> {
+        let max_align = source.alignment();
+        let unit = config.alignment;
+        if !unit.is_power_of_two() || !(MIN_ALIGNMENT..=max_align).contains(&unit) {
+            return Err(ConfigError::Alignment {
+                given: unit,
+                minimum: MIN_ALIGNMENT,
+                maximum: max_align,
+            });
+        }
+        let block_multiple = source.granularity().max(max_align);
+        let limit = limit_bytes(config.limit, source.capacity(), block_multiple)?;
+        if limit / unit > u64::from(Tlsf::MAX_UNITS) {
+            return Err(ConfigError::LimitTooLarge {
+                limit,
+                alignment: unit,
+                maximum: u64::from(Tlsf::MAX_UNITS).saturating_mul(unit),
+            });
+        }
+        let block_bytes = block_bytes(config.block_bytes, limit, block_multiple)?;
+        let settings = Self {
+            unit,
+            max_align,
+            block_multiple,
+            block_bytes,
+            growth_percent: config.growth_percent,
+            exact_from: match config.exact_blocks {
+                ExactBlocks::Automatic => block_bytes,
+                ExactBlocks::From(bytes) => bytes,
+                ExactBlocks::Never => u64::MAX,
+            },
+            limit,
+            release_threshold: config.release_threshold,
+            cross_lane: config.cross_lane,
+        };
+        settings.refuse_what_has_no_effect(config)?;
+        Ok(settings)
+    }
+
+    fn refuse_what_has_no_effect(&self, config: &MemoryPoolConfig) -> Result<(), ConfigError> {
+        let limit = self.limit;
+        if config.growth_percent > 100 {
+            return Err(ConfigError::GrowthPercent {
+                given: config.growth_percent,
+            });
+        }
+        if config.release_threshold > limit {
+            return Err(ConfigError::ReleaseThreshold {
+                given: config.release_threshold,
+                limit,
+            });
+        }
+        match config.exact_blocks {
+            ExactBlocks::From(0) => Err(ConfigError::ExactFromZero),
+            ExactBlocks::From(given) if given > limit => {
+                Err(ConfigError::ExactFrom { given, limit })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn limit_bytes(limit: PoolLimit, capacity: u64, multiple: u64) -> Result<u64, ConfigError> {
+    let bytes = match limit {
+        PoolLimit::Device => capacity,
+        PoolLimit::Bytes(bytes) => bytes,
+        PoolLimit::Percent(percent @ 1..=100) => capacity / 100 * u64::from(percent),
+        PoolLimit::Percent(given) => return Err(ConfigError::LimitPercent { given }),
+    };
+    if bytes > capacity || bytes < multiple {
+        return Err(ConfigError::Limit {
+            given: bytes,
+            minimum: multiple,
+            capacity,
+        });
+    }
+    Ok(bytes)
+}
+
+fn block_bytes(given: Option<u64>, limit: u64, multiple: u64) -> Result<u64, ConfigError> {
+    let Some(given) = given else {
+        let (low, high) = AUTOMATIC_BYTES;
+        let bytes = (limit / AUTOMATIC_BLOCKS)
+            .clamp(low, high)
+            .next_multiple_of(multiple);
+        return Ok(if bytes <= limit { bytes } else { multiple });
+    };
+    if given == 0 || !given.is_multiple_of(multiple) {
+        return Err(ConfigError::BlockBytes { given, multiple });
+    }
+    if given > limit {
+        return Err(ConfigError::BlockBeyondLimit { given, limit });
+    }
+    Ok(given)
+}

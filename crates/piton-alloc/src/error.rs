@@ -1,0 +1,184 @@
+//! Why the pool refused. All sizes are bytes.
+
+use piton_driver::DriverError;
+use thiserror::Error;
+
+use crate::allocation::{Allocation, PoolId};
+use crate::recovery::Recovery;
+
+/// A configuration that contradicts itself or could have no effect on the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The alignment is no power of two or out of bounds.
+    #[error("alignment {given} is not a power of two from {minimum} to {maximum}")]
+    Alignment {
+        /// Alignment given.
+        given: u64,
+        /// Smallest allowed.
+        minimum: u64,
+        /// The source's alignment.
+        maximum: u64,
+    },
+    /// The limit is more than the device has or less than one Block.
+    #[error(
+        "a limit of {given} bytes is not between one Block, {minimum}, and the device's {capacity}"
+    )]
+    Limit {
+        /// Limit given.
+        given: u64,
+        /// Bytes of the smallest Block possible.
+        minimum: u64,
+        /// Bytes the device has.
+        capacity: u64,
+    },
+    /// The limit as a share is not from 1 to 100 per cent.
+    #[error("a limit of {given} per cent is not from 1 to 100")]
+    LimitPercent {
+        /// Per cent given.
+        given: u32,
+    },
+    /// So much memory cannot be divided so finely.
+    #[error("at an alignment of {alignment} bytes a pool may hold {maximum} bytes, not {limit}")]
+    LimitTooLarge {
+        /// Limit in force.
+        limit: u64,
+        /// Alignment given.
+        alignment: u64,
+        /// Largest limit at that alignment.
+        maximum: u64,
+    },
+    /// The block size is not a positive multiple of what the source serves.
+    #[error("a block size of {given} bytes is not a positive multiple of {multiple}")]
+    BlockBytes {
+        /// Block size given.
+        given: u64,
+        /// What it must be a multiple of.
+        multiple: u64,
+    },
+    /// Not one Block fits under the limit.
+    #[error("a block size of {given} bytes exceeds the limit of {limit}")]
+    BlockBeyondLimit {
+        /// Block size given.
+        given: u64,
+        /// Limit in force.
+        limit: u64,
+    },
+    /// The growth is more than 100 per cent.
+    #[error("a growth of {given} per cent is not from 0 to 100")]
+    GrowthPercent {
+        /// Per cent given.
+        given: u32,
+    },
+    /// The pool could never hold so much as to release anything.
+    #[error("a release threshold of {given} bytes exceeds the limit of {limit}")]
+    ReleaseThreshold {
+        /// Threshold given.
+        given: u64,
+        /// Limit in force.
+        limit: u64,
+    },
+    /// Every request would get a Block of its own: that is no pool.
+    #[error("Blocks of exact size from 0 bytes on leave nothing to pool")]
+    ExactFromZero,
+    /// No request could be so large.
+    #[error("Blocks of exact size from {given} bytes on are beyond the limit of {limit}")]
+    ExactFrom {
+        /// Boundary given.
+        given: u64,
+        /// Limit in force.
+        limit: u64,
+    },
+}
+
+/// Why a request was not served. Nothing has changed but what the recovery did.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AllocError {
+    /// Zero bytes were asked for.
+    #[error("zero bytes were requested")]
+    ZeroBytes,
+    /// The alignment asked for is no power of two, or more than the source guarantees.
+    #[error("alignment {given} is not a power of two up to {maximum}")]
+    Alignment {
+        /// Alignment asked for.
+        given: u64,
+        /// The source's alignment.
+        maximum: u64,
+    },
+    /// The request exceeds the pool's limit: freeing cannot help.
+    #[error("{requested} bytes can never fit: {rounded} with rounding, the limit is {limit}")]
+    NeverFits {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes of the Block it would take; `u64::MAX` where rounding overflows.
+        rounded: u64,
+        /// The pool's limit.
+        limit: u64,
+    },
+    /// The request does not fit now; freeing may help.
+    #[error(transparent)]
+    FullNow(Box<FullNow>),
+    /// The source failed otherwise than by being out of memory.
+    #[error("the source of Blocks failed")]
+    Driver(#[from] DriverError),
+}
+
+/// The state of a pool that could not serve a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "out of device memory: {requested} bytes requested ({rounded} with rounding); {held} held of a limit of {limit}: \
+     {live} live + {padding} padding + {cached} cached (largest hole {largest_hole}) + {pending} pending; {recovery}"
+)]
+pub struct FullNow {
+    /// Bytes asked for.
+    pub requested: u64,
+    /// Bytes it takes with rounding.
+    pub rounded: u64,
+    /// Bytes of all Blocks.
+    pub held: u64,
+    /// Bytes asked for and in use.
+    pub live: u64,
+    /// Bytes lost to rounding.
+    pub padding: u64,
+    /// Free bytes that anyone may have.
+    pub cached: u64,
+    /// Longest run of those.
+    pub largest_hole: u64,
+    /// Free bytes whose last use is not known complete.
+    pub pending: u64,
+    /// Most bytes the pool may hold.
+    pub limit: u64,
+    /// What was tried and what each step yielded.
+    pub recovery: Recovery,
+    /// What the source said last, if it was asked.
+    pub source_error: Option<DriverError>,
+}
+
+/// An allocation that was not freed; it is given back to the caller.
+#[derive(Debug, Error)]
+#[error("{kind}")]
+pub struct FreeError {
+    /// The allocation, as it was.
+    pub allocation: Box<Allocation>,
+    /// Why.
+    #[source]
+    pub kind: FreeErrorKind,
+}
+
+/// Why an allocation was not freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FreeErrorKind {
+    /// It belongs to another pool.
+    #[error("the allocation belongs to {belongs:?}, not to {asked:?}")]
+    ForeignPool {
+        /// Where it belongs.
+        belongs: PoolId,
+        /// The pool asked to free it.
+        asked: PoolId,
+    },
+    /// The pool does not know it: a defect of the pool.
+    #[error("the pool has no such allocation")]
+    Unknown,
+}

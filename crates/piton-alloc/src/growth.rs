@@ -1,0 +1,249 @@
+//! Blocks: asking the source for one, giving wholly free ones back.
+//!
+//! # Protocol
+//! The pool has two locks. `books` guards all state and is held for a search at most. `turn` is taken by whoever is
+//! about to call the source and held during the call, so that one thread at a time grows or shrinks the pool; the
+//! others who found nothing wait for it and search again before they grow in turn. Allocations that what is held can
+//! serve, and all frees, need `books` alone and never wait for the source. Lock order: `turn`, then `books`.
+//!
+//! - A Block is in the index only while the source regards it as allocated: it is added after the source gave it, and
+//!   withdrawn before the source is asked to take it.
+//! - A new Block is added and the request served from it under one lock of `books`: nobody else can take it first.
+//! - A failed call changes nothing: a Block that the source did not take is put back.
+
+#![expect(
+    unsafe_code,
+    reason = "giving a Block back to its source is unsafe: nothing may use its memory any more"
+)]
+
+use piton_driver::{DeviceRange, DriverError};
+use piton_sync::MutexGuard;
+
+use crate::allocation::Allocation;
+use crate::block::Block;
+use crate::books::Books;
+use crate::config::{CrossLane, Settings};
+use crate::error::{AllocError, FullNow};
+use crate::pool::DevicePool;
+use crate::recovery::Recovery;
+use crate::request::Request;
+
+impl Settings {
+    /// Bytes of a Block that holds the request and nothing more.
+    pub(crate) fn exact_block(&self, bytes: u64) -> Option<u64> {
+        bytes.checked_next_multiple_of(self.block_multiple)
+    }
+
+    /// Bytes of the Block to ask for when the pool holds `held` bytes and the request needs `exact`.
+    fn preferred_block(&self, exact: u64, held: u64) -> u64 {
+        if exact >= self.exact_from {
+            return exact;
+        }
+        let share = held / 100 * u64::from(self.growth_percent);
+        let bytes = share.max(self.block_bytes).max(exact);
+        bytes.next_multiple_of(self.block_multiple)
+    }
+}
+
+impl DevicePool {
+    /// Everything that is tried after the first look found nothing.
+    #[cold]
+    pub(crate) fn allocate_slowly(&self, request: &Request) -> Result<Allocation, AllocError> {
+        let turn = self.turn.lock();
+        let mut recovery = Recovery::default();
+        let waits = self.settings.cross_lane == CrossLane::Wait;
+        let mut books = self.books.lock();
+        books.counters.misses += 1;
+        if let Some(found) = books.recover(request, &self.timeline, waits, &mut recovery) {
+            return Ok(found);
+        }
+        drop(books);
+        let grown = self.grow(request, &mut recovery);
+        if let Ok(None) | Err(_) = grown
+            && self.settings.cross_lane == CrossLane::WaitWhenFull
+            && let Some(found) =
+                self.books
+                    .lock()
+                    .recover(request, &self.timeline, true, &mut recovery)
+        {
+            return Ok(found);
+        }
+        drop(turn);
+        match grown {
+            Ok(Some(found)) => Ok(found),
+            Ok(None) => Err(self.full_now(request, recovery, None)),
+            Err(error) if error.is_out_of_memory() => {
+                Err(self.full_now(request, recovery, Some(error)))
+            }
+            Err(error) => Err(AllocError::Driver(error)),
+        }
+    }
+
+    /// Asks the source for a Block; if it has none or the limit is reached, for one of just the size needed; then gives
+    /// wholly free Blocks back and asks again. `Ok(None)` if the limit leaves no room.
+    fn grow(
+        &self,
+        request: &Request,
+        recovery: &mut Recovery,
+    ) -> Result<Option<Allocation>, DriverError> {
+        let exact = self.settings.exact_block(request.bytes).unwrap_or(u64::MAX);
+        let preferred = self.settings.preferred_block(exact, self.books.lock().held);
+        let mut refusal = None;
+        let sizes = [preferred, exact];
+        let distinct = if preferred == exact {
+            &sizes[1..]
+        } else {
+            &sizes[..]
+        };
+        for &bytes in distinct {
+            recovery.returned += self.return_before_growing(bytes);
+            match self.grow_by(bytes, request, recovery) {
+                Ok(Some(found)) => return Ok(Some(found)),
+                Ok(None) => {}
+                Err(error) if error.is_out_of_memory() => refusal = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        loop {
+            let returned = self.return_blocks(exact);
+            recovery.returned += returned;
+            if returned == 0 {
+                return refusal.map_or(Ok(None), Err);
+            }
+            match self.grow_by(exact, request, recovery) {
+                Ok(Some(found)) => return Ok(Some(found)),
+                Ok(None) => {}
+                Err(error) if error.is_out_of_memory() => refusal = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// One call to the source, if the limit allows it, and the request served from the new Block.
+    fn grow_by(
+        &self,
+        bytes: u64,
+        request: &Request,
+        recovery: &mut Recovery,
+    ) -> Result<Option<Allocation>, DriverError> {
+        let mut books = self.books.lock();
+        let over_limit = books
+            .held
+            .checked_add(bytes)
+            .is_none_or(|held| held > self.settings.limit);
+        if over_limit {
+            return Ok(None);
+        }
+        books.counters.block_allocations += 1;
+        drop(books);
+        let start = self
+            .source
+            .allocate(bytes)
+            .inspect_err(|_| recovery.refused += 1)?;
+        let range = DeviceRange { start, bytes };
+        let mut books = self.books.lock();
+        if books.add_block(range).is_err() {
+            // Offsets are so scattered that the Block has no place among them: as good as over the limit.
+            books.held += bytes;
+            books.in_transit += bytes;
+            drop(books);
+            self.return_to_source(Block { offset: 0, range });
+            return Ok(None);
+        }
+        Ok(books.take_at_once(request, &self.timeline))
+    }
+
+    /// Before the pool grows by `bytes`: gives back wholly free Blocks as long as it would otherwise hold more than
+    /// ever before and more than the release threshold. So idle memory never raises the peak, and below the peak
+    /// the source is left in peace.
+    fn return_before_growing(&self, bytes: u64) -> u64 {
+        let books = self.books.lock();
+        let ceiling = books
+            .counters
+            .peak_held
+            .max(self.settings.release_threshold);
+        let excess = books.held.saturating_add(bytes).saturating_sub(ceiling);
+        drop(books);
+        self.return_blocks(excess)
+    }
+
+    /// Gives back wholly free Blocks, at least `wanted` bytes of them if there are; returns how many bytes. The caller
+    /// holds `turn`. An error of the source ends it and is recorded.
+    pub(crate) fn return_blocks(&self, wanted: u64) -> u64 {
+        let mut returned = 0;
+        while returned < wanted {
+            let mut books = self.books.lock();
+            let Some(block) = withdraw_best(&mut books, wanted - returned) else {
+                break;
+            };
+            drop(books);
+            if !self.return_to_source(block) {
+                break;
+            }
+            returned += block.range.bytes;
+        }
+        returned
+    }
+
+    /// Gives a withdrawn Block to the source; puts it back if the source does not take it.
+    fn return_to_source(&self, block: Block) -> bool {
+        // SAFETY: the Block came from this source and was in the index until it was withdrawn, so it was not freed
+        // before. It was wholly free in the index, which takes memory only once every use that its holder named is
+        // complete; and commands can name memory only through unsafe calls whose callers promise to own it until the
+        // frontier they give it back with. Out of the index, no part of it is handed out again.
+        let freed = unsafe { self.source.free(block.range.start) };
+        let mut books = self.books.lock();
+        books.counters.block_frees += 1;
+        match freed {
+            Ok(()) => {
+                books.forget(block);
+                true
+            }
+            Err(error) => {
+                books.restore(block);
+                drop(books);
+                self.record(error);
+                false
+            }
+        }
+    }
+
+    fn full_now(
+        &self,
+        request: &Request,
+        recovery: Recovery,
+        source_error: Option<DriverError>,
+    ) -> AllocError {
+        let mut books: MutexGuard<'_, Books> = self.books.lock();
+        books.counters.out_of_memory += 1;
+        let stats = books.stats();
+        AllocError::FullNow(Box::new(FullNow {
+            requested: request.bytes,
+            rounded: request.bytes.next_multiple_of(self.settings.unit),
+            held: stats.held,
+            live: stats.live,
+            padding: stats.padding,
+            cached: stats.cached,
+            largest_hole: books.index.largest_free(piton_suballoc::Domain::SHARED),
+            pending: stats.pending,
+            limit: self.settings.limit,
+            recovery,
+            source_error,
+        }))
+    }
+}
+
+/// Withdraws the smallest wholly free Block of at least `wanted` bytes, else the largest: fewest calls.
+fn withdraw_best(books: &mut Books, wanted: u64) -> Option<Block> {
+    let free = books.index.ranges().filter(|range| range.is_free);
+    let best = free.min_by_key(|range| {
+        let too_small = range.bytes < wanted;
+        let size = if too_small {
+            u64::MAX - range.bytes
+        } else {
+            range.bytes
+        };
+        (too_small, size)
+    })?;
+    books.withdraw(best.offset)
+}

@@ -1,0 +1,249 @@
+//! The pool: the calls that programs make.
+//!
+//! The common path is one lock and one search. Everything else is in `recovery` (what can be had from pending memory)
+//! and `growth` (Blocks), whose protocol says which lock is held when.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use piton_driver::{Device, DevicePtr, DriverError};
+use piton_suballoc::ExtentState;
+use piton_sync::Mutex;
+use piton_timeline::{Frontier, Timeline};
+
+use crate::allocation::{Allocation, AllocationInfo, PoolId};
+use crate::books::Books;
+use crate::check::Inconsistency;
+use crate::config::{MemoryPoolConfig, Settings};
+use crate::error::{AllocError, ConfigError, FreeError, FreeErrorKind};
+use crate::request::Request;
+use crate::reuse::{self, Disposal};
+use crate::snapshot::PoolSnapshot;
+use crate::source::{BlockSource, DeviceBlocks};
+use crate::stats::PoolStats;
+
+/// A stream-ordered pool of one device's memory. See the crate's page.
+///
+/// All methods may be called from any thread. None blocks on work of the device; those that may call the source say so.
+///
+/// Dropping the pool gives every Block back that nobody uses any more. A Block with memory that is still allocated, or
+/// whose last use is not complete, stays with the source: freeing it under running work would be worse. Synchronise
+/// and free first, and nothing is left.
+#[derive(Debug)]
+pub struct DevicePool {
+    pub(crate) id: PoolId,
+    pub(crate) source: Arc<dyn BlockSource>,
+    pub(crate) timeline: Arc<Timeline>,
+    pub(crate) settings: Settings,
+    /// Held by whoever calls the source. Before `books`.
+    pub(crate) turn: Mutex<()>,
+    pub(crate) books: Mutex<Books>,
+    last_error: Mutex<Option<DriverError>>,
+}
+
+impl DevicePool {
+    /// A pool over `source` that holds nothing as yet. `timeline` is that of the lanes named in requests and frontiers.
+    ///
+    /// # Errors
+    /// Any [`ConfigError`].
+    pub fn new(
+        source: Arc<dyn BlockSource>,
+        timeline: Arc<Timeline>,
+        config: &MemoryPoolConfig,
+    ) -> Result<Self, ConfigError> {
+        let settings = Settings::new(config, &*source)?;
+        let id = PoolId(std::hash::RandomState::new().hash_one(Arc::as_ptr(&source).addr()));
+        let books = Books::new(id, settings.unit).map_err(|_| ConfigError::Alignment {
+            given: config.alignment,
+            minimum: 1,
+            maximum: settings.max_align,
+        })?;
+        Ok(Self {
+            id,
+            source,
+            timeline,
+            settings,
+            turn: Mutex::new(()),
+            books: Mutex::new(books),
+            last_error: Mutex::new(None),
+        })
+    }
+
+    /// A pool of a device's plain memory.
+    ///
+    /// # Errors
+    /// Any [`ConfigError`].
+    pub fn on_device(
+        device: Arc<dyn Device>,
+        timeline: Arc<Timeline>,
+        config: &MemoryPoolConfig,
+    ) -> Result<Self, ConfigError> {
+        Self::new(Arc::new(DeviceBlocks::new(device)), timeline, config)
+    }
+
+    /// Hands out memory. Enqueue the allocation's [wait](Allocation::wait), if it has one, on the request's lane before
+    /// anything else. May call the source, and then wait for another thread's call.
+    ///
+    /// # Errors
+    /// [`AllocError::ZeroBytes`] and [`AllocError::Alignment`] for requests that make no sense;
+    /// [`AllocError::NeverFits`] beyond the limit; [`AllocError::FullNow`] when all steps of the recovery failed;
+    /// [`AllocError::Driver`] when the device is lost or the source fails otherwise. The pool is as before, but for
+    /// Blocks given back on the way.
+    pub fn allocate(&self, request: Request) -> Result<Allocation, AllocError> {
+        self.source.status()?;
+        self.admit(&request)?;
+        let mut books = self.books.lock();
+        if let Some(found) = books.take_at_once(&request, &self.timeline) {
+            books.counters.hits += 1;
+            return Ok(found);
+        }
+        drop(books);
+        self.allocate_slowly(&request)
+    }
+
+    /// Takes memory back. It is reused once `last_uses` are reached, and at once by a lane that is ordered behind them.
+    /// Does not block, does not call the source.
+    ///
+    /// `last_uses` covers every command that names the memory; empty if none does. A point on the lane that the memory
+    /// was allocated for lies after the allocation's wait. What is complete may be left out.
+    ///
+    /// # Errors
+    /// [`FreeError`] with the allocation if it belongs to another pool.
+    pub fn free(&self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
+        let refuse = |allocation, kind| {
+            Err(FreeError {
+                allocation: Box::new(allocation),
+                kind,
+            })
+        };
+        if allocation.pool != self.id {
+            let kind = FreeErrorKind::ForeignPool {
+                belongs: allocation.pool,
+                asked: self.id,
+            };
+            return refuse(allocation, kind);
+        }
+        let uses = reuse::uses_to_respect(&allocation, last_uses);
+        let disposal = Disposal::of(&uses, &self.timeline);
+        if self.books.lock().give_back(&allocation, disposal) {
+            Ok(())
+        } else {
+            refuse(allocation, FreeErrorKind::Unknown)
+        }
+    }
+
+    /// Gives wholly free Blocks back until the pool holds at most `keep` bytes or no Block is wholly free; returns the
+    /// bytes given back. Calls the source; an error of it ends the trim and is kept for [`DevicePool::take_error`].
+    pub fn trim(&self, keep: u64) -> u64 {
+        let _turn = self.turn.lock();
+        let mut books = self.books.lock();
+        books.drain(&self.timeline);
+        let excess = books.held.saturating_sub(keep);
+        drop(books);
+        self.return_blocks(excess)
+    }
+
+    /// The counters now. Costs a short lock and a step per lane.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        self.books.lock().stats()
+    }
+
+    /// The allocation that an address lies in, its first byte or any other; `None` if it lies in none.
+    ///
+    /// A binary search over Blocks and a walk over the Block's Chunks, under the lock: for reports and messages.
+    #[must_use]
+    pub fn lookup(&self, address: DevicePtr) -> Option<AllocationInfo> {
+        let books = self.books.lock();
+        let block = books.blocks.containing(address)?;
+        let offset = block.offset + address.checked_offset_from(block.range.start)?;
+        let mut extents = books.index.extents_of(block.offset);
+        let extent = extents.find(|extent| offset < extent.offset + extent.bytes)?;
+        let ExtentState::Live { padding } = extent.state else {
+            return None;
+        };
+        if books.deferred.contains(extent.id) {
+            return None;
+        }
+        Some(AllocationInfo {
+            ptr: block
+                .range
+                .start
+                .checked_add(extent.offset - block.offset)?,
+            bytes: extent.bytes - padding,
+            rounded_bytes: extent.bytes,
+            block: block.range,
+        })
+    }
+
+    /// Every Block with every Chunk, as they are now. Holds the lock for a walk over all of them.
+    #[must_use]
+    pub fn snapshot(&self) -> PoolSnapshot {
+        PoolSnapshot::of(&self.books.lock())
+    }
+
+    /// Walks all books and compares: `held = live + padding + cached + pending + in_transit`, Blocks against the
+    /// index, the index against itself. For tests and debugging.
+    ///
+    /// # Errors
+    /// The first [`Inconsistency`] found: a defect of the pool.
+    pub fn check(&self) -> Result<(), Inconsistency> {
+        self.books.lock().check()
+    }
+
+    /// Which pool this is.
+    #[must_use]
+    pub const fn id(&self) -> PoolId {
+        self.id
+    }
+
+    /// Most bytes the pool may hold.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.settings.limit
+    }
+
+    /// The timeline of the lanes the pool understands.
+    #[must_use]
+    pub const fn timeline(&self) -> &Arc<Timeline> {
+        &self.timeline
+    }
+
+    /// The first error that the source made while a Block was given back, since the last call. The source has it too.
+    pub fn take_error(&self) -> Option<DriverError> {
+        self.last_error.lock().take()
+    }
+
+    pub(crate) fn record(&self, error: DriverError) {
+        self.source.record_error(error);
+        self.last_error.lock().get_or_insert(error);
+    }
+
+    fn admit(&self, request: &Request) -> Result<(), AllocError> {
+        if request.bytes == 0 {
+            return Err(AllocError::ZeroBytes);
+        }
+        let maximum = self.settings.max_align;
+        if !request.align.is_power_of_two() || request.align > maximum {
+            return Err(AllocError::Alignment {
+                given: request.align,
+                maximum,
+            });
+        }
+        let exact = self.settings.exact_block(request.bytes);
+        match exact {
+            Some(exact) if exact <= self.settings.limit => Ok(()),
+            _ => Err(AllocError::NeverFits {
+                requested: request.bytes,
+                rounded: exact.unwrap_or(u64::MAX),
+                limit: self.settings.limit,
+            }),
+        }
+    }
+}
+
+impl Drop for DevicePool {
+    fn drop(&mut self) {
+        self.trim(0);
+    }
+}

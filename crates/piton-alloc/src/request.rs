@@ -1,0 +1,41 @@
+//! What is asked of the pool.
+
+use piton_timeline::LaneId;
+
+/// A request for device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Bytes wanted, at least 1.
+    pub bytes: u64,
+    /// The address is a multiple of this and of the pool's alignment; a power of two up to the source's alignment.
+    pub align: u64,
+    /// The lane that will use the memory first. Without one only memory that nobody uses any more is handed out.
+    pub lane: Option<LaneId>,
+}
+
+impl Request {
+    /// `bytes` bytes at the pool's alignment, for no lane in particular.
+    #[must_use]
+    pub const fn new(bytes: u64) -> Self {
+        Self {
+            bytes,
+            align: 1,
+            lane: None,
+        }
+    }
+
+    /// The same at a multiple of `align` bytes.
+    #[must_use]
+    pub const fn aligned_to(self, align: u64) -> Self {
+        Self { align, ..self }
+    }
+
+    /// The same for a lane, which may then have memory that its own earlier work still uses.
+    #[must_use]
+    pub const fn on(self, lane: LaneId) -> Self {
+        Self {
+            lane: Some(lane),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What the pool counts. All sizes are bytes.
+
+/// A pool's counters at one moment.
+///
+/// `held = live + padding + cached + pending + in_transit`. Reading them costs a short lock and a step per lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Requests served from what the pool held, at the first look.
+    pub hits: u64,
+    /// Requests that needed more: draining, a wait, or the source.
+    pub misses: u64,
+    /// Allocations given back.
+    pub frees: u64,
+    /// Requests refused for want of memory.
+    pub out_of_memory: u64,
+    /// Allocations handed out with a wait on another lane.
+    pub waits: u64,
+    /// Calls to the source for a Block, failed ones too.
+    pub block_allocations: u64,
+    /// Calls to the source to take a Block back, failed ones too.
+    pub block_frees: u64,
+    /// Blocks held.
+    pub blocks: u64,
+    /// Allocations in use.
+    pub allocations: u64,
+    /// Bytes asked for by allocations in use.
+    pub live: u64,
+    /// Bytes lost to rounding by allocations in use.
+    pub padding: u64,
+    /// Free bytes that anyone may have.
+    pub cached: u64,
+    /// Free bytes whose last use is not known complete.
+    pub pending: u64,
+    /// Bytes of Blocks that are on their way back to the source.
+    pub in_transit: u64,
+    /// Bytes of all Blocks.
+    pub held: u64,
+    /// Most bytes live at once.
+    pub peak_live: u64,
+    /// Most bytes held at once.
+    pub peak_held: u64,
+}
+
+/// Counters that only grow, and peaks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) frees: u64,
+    pub(crate) out_of_memory: u64,
+    pub(crate) waits: u64,
+    pub(crate) block_allocations: u64,
+    pub(crate) block_frees: u64,
+    pub(crate) peak_live: u64,
+    pub(crate) peak_held: u64,
+}

@@ -1,0 +1,138 @@
+//! Settings that contradict each other, or could have no effect, are refused when the pool is made.
+
+mod source;
+
+use std::sync::Arc;
+
+use piton_alloc::{ConfigError, DevicePool, ExactBlocks, MemoryPoolConfig, PoolLimit};
+use piton_timeline::Timeline;
+use source::{Books, GRANULE};
+
+const CAPACITY: u64 = 256 << 10;
+const MORE: u64 = 2 * CAPACITY;
+
+fn refusal(change: fn(&mut MemoryPoolConfig)) -> Option<ConfigError> {
+    let mut config = MemoryPoolConfig::default();
+    change(&mut config);
+    let source = Arc::new(Books::new(CAPACITY));
+    DevicePool::new(source, Timeline::new(), &config).err()
+}
+
+#[test]
+fn the_default_is_fine() {
+    assert_eq!(refusal(|_| ()), None);
+}
+
+#[test]
+fn alignments_are_powers_of_two_within_bounds() {
+    for (change, given) in [
+        (
+            (|config| config.alignment = 16) as fn(&mut MemoryPoolConfig),
+            16,
+        ),
+        (|config| config.alignment = 96, 96),
+        (|config| config.alignment = 0, 0),
+        (|config| config.alignment = 2 * GRANULE, 2 * GRANULE),
+    ] {
+        let (minimum, maximum) = (32, GRANULE);
+        let expected = ConfigError::Alignment {
+            given,
+            minimum,
+            maximum,
+        };
+        assert_eq!(refusal(change), Some(expected));
+    }
+    assert_eq!(refusal(|config| config.alignment = 32), None);
+}
+
+#[test]
+fn block_sizes_are_what_the_source_serves_and_the_limit_allows() {
+    let multiple = GRANULE;
+    let zero = ConfigError::BlockBytes { given: 0, multiple };
+    assert_eq!(refusal(|config| config.block_bytes = Some(0)), Some(zero));
+    let odd = ConfigError::BlockBytes {
+        given: 1000,
+        multiple,
+    };
+    assert_eq!(refusal(|config| config.block_bytes = Some(1000)), Some(odd));
+    let beyond = ConfigError::BlockBeyondLimit {
+        given: MORE,
+        limit: CAPACITY,
+    };
+    assert_eq!(
+        refusal(|config| config.block_bytes = Some(MORE)),
+        Some(beyond)
+    );
+}
+
+#[test]
+fn limits_are_within_the_device() {
+    let capacity = CAPACITY;
+    let minimum = GRANULE;
+    for (change, given) in [
+        (
+            (|config| config.limit = PoolLimit::Bytes(MORE)) as fn(&mut MemoryPoolConfig),
+            MORE,
+        ),
+        (|config| config.limit = PoolLimit::Bytes(1), 1),
+    ] {
+        let expected = ConfigError::Limit {
+            given,
+            minimum,
+            capacity,
+        };
+        assert_eq!(refusal(change), Some(expected));
+    }
+    let given = 101;
+    assert_eq!(
+        refusal(|config| config.limit = PoolLimit::Percent(101)),
+        Some(ConfigError::LimitPercent { given })
+    );
+    let given = 0;
+    assert_eq!(
+        refusal(|config| config.limit = PoolLimit::Percent(0)),
+        Some(ConfigError::LimitPercent { given })
+    );
+    assert_eq!(
+        refusal(|config| config.limit = PoolLimit::Percent(100)),
+        None
+    );
+}
+
+#[test]
+fn what_the_limit_makes_ineffective_is_refused() {
+    let (given, limit) = (MORE, CAPACITY);
+    let threshold = ConfigError::ReleaseThreshold { given, limit };
+    assert_eq!(
+        refusal(|config| config.release_threshold = MORE),
+        Some(threshold)
+    );
+    let exact = ConfigError::ExactFrom { given, limit };
+    assert_eq!(
+        refusal(|config| config.exact_blocks = ExactBlocks::From(MORE)),
+        Some(exact)
+    );
+    let zero = Some(ConfigError::ExactFromZero);
+    assert_eq!(
+        refusal(|config| config.exact_blocks = ExactBlocks::From(0)),
+        zero
+    );
+    let growth = Some(ConfigError::GrowthPercent { given: 101 });
+    assert_eq!(refusal(|config| config.growth_percent = 101), growth);
+}
+
+#[test]
+fn a_pool_cannot_be_finer_than_its_index() {
+    let mut config = MemoryPoolConfig {
+        alignment: 32,
+        ..MemoryPoolConfig::default()
+    };
+    let source = Arc::new(Books::new(192 << 30));
+    let refused = DevicePool::new(source.clone(), Timeline::new(), &config).err();
+    assert!(matches!(
+        refused,
+        Some(ConfigError::LimitTooLarge { alignment: 32, .. })
+    ));
+    config.alignment = 64;
+    assert!(DevicePool::new(source, Timeline::new(), &config).is_ok());
+}

@@ -1,0 +1,421 @@
+//! What the pool promises, one example each.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod source;
+
+use std::sync::Arc;
+
+use piton_alloc::{
+    AllocError, Allocation, CrossLane, DevicePool, ExactBlocks, FreeErrorKind, FullNow,
+    MemoryPoolConfig, PoolLimit, Request,
+};
+use piton_driver::DevicePtr;
+use piton_timeline::{Frontier, Lane, Timeline, Timepoint};
+use source::{Books, GRANULE};
+
+const KIB: u64 = 1 << 10;
+const BLOCK: u64 = 64 * KIB;
+
+/// Small Blocks, none of exact size, no growth.
+fn config() -> MemoryPoolConfig {
+    MemoryPoolConfig {
+        block_bytes: Some(BLOCK),
+        growth_percent: 0,
+        exact_blocks: ExactBlocks::Never,
+        ..MemoryPoolConfig::default()
+    }
+}
+
+struct Bench {
+    source: Arc<Books>,
+    timeline: Arc<Timeline>,
+    pool: DevicePool,
+    lanes: Vec<Lane>,
+    submitted: Vec<u64>,
+}
+
+impl Bench {
+    fn new(capacity: u64, config: MemoryPoolConfig) -> Self {
+        let source = Arc::new(Books::new(capacity));
+        let timeline = Timeline::new();
+        let pool = DevicePool::new(source.clone(), Arc::clone(&timeline), &config).unwrap();
+        let lanes: Vec<Lane> = (0..3).map(|_| timeline.register(None).unwrap()).collect();
+        Self {
+            source,
+            timeline,
+            pool,
+            submitted: vec![0; lanes.len()],
+            lanes,
+        }
+    }
+
+    fn on(&self, lane: usize, bytes: u64) -> Allocation {
+        let request = Request::new(bytes).on(self.lanes[lane].id());
+        self.pool.allocate(request).unwrap()
+    }
+
+    /// Work on the lane that is not complete.
+    fn work(&mut self, lane: usize) -> Timepoint {
+        self.submitted[lane] += 1;
+        self.lanes[lane].submit(self.submitted[lane])
+    }
+
+    fn complete(&self, lane: usize) {
+        self.lanes[lane].complete(self.submitted[lane]);
+    }
+
+    fn free(&self, allocation: Allocation, uses: impl IntoIterator<Item = Timepoint>) {
+        self.pool
+            .free(allocation, uses.into_iter().collect())
+            .unwrap();
+        self.pool.check().unwrap();
+    }
+
+    fn full_now(&self, request: Request) -> FullNow {
+        match self.pool.allocate(request) {
+            Err(AllocError::FullNow(full)) => *full,
+            other => panic!("expected FullNow, got {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn freed_memory_is_its_lanes_at_once_without_a_wait() {
+    let mut bench = Bench::new(BLOCK, config());
+    let first = bench.on(0, BLOCK);
+    let ptr = first.ptr();
+    let use_of_it = bench.work(0);
+    bench.free(first, [use_of_it]);
+    let again = bench.on(0, BLOCK);
+    assert_eq!((again.ptr(), again.wait().is_empty()), (ptr, true));
+    assert_eq!(bench.pool.stats().hits, 1);
+}
+
+#[test]
+fn another_lane_gets_pending_memory_with_a_wait_before_the_pool_grows() {
+    let mut bench = Bench::new(4 * BLOCK, config());
+    let first = bench.on(0, BLOCK);
+    let use_of_it = bench.work(0);
+    bench.free(first, [use_of_it]);
+    let taken = bench.on(1, BLOCK);
+    assert_eq!(taken.wait().points(), [use_of_it]);
+    assert_eq!(
+        (
+            bench.pool.stats().waits,
+            bench.pool.stats().block_allocations
+        ),
+        (1, 1)
+    );
+}
+
+#[test]
+fn without_waits_another_lane_gets_new_memory_until_the_use_is_complete() {
+    let never = MemoryPoolConfig {
+        cross_lane: CrossLane::Never,
+        ..config()
+    };
+    let mut bench = Bench::new(2 * BLOCK, never);
+    let first = bench.on(0, BLOCK);
+    let ptr = first.ptr();
+    let use_of_it = bench.work(0);
+    bench.free(first, [use_of_it]);
+    let other = bench.on(1, BLOCK);
+    assert_ne!(other.ptr(), ptr);
+    let request = Request::new(BLOCK).on(bench.lanes[2].id());
+    let full = bench.full_now(request);
+    assert_eq!((full.pending, full.cached, full.live), (BLOCK, 0, BLOCK));
+    assert!(!full.recovery.waits_allowed);
+    bench.complete(0);
+    assert_eq!(bench.on(2, BLOCK).ptr(), ptr);
+}
+
+#[test]
+fn waits_can_be_kept_for_when_the_pool_is_full() {
+    let when_full = MemoryPoolConfig {
+        cross_lane: CrossLane::WaitWhenFull,
+        ..config()
+    };
+    let mut bench = Bench::new(2 * BLOCK, when_full);
+    let first = bench.on(0, BLOCK);
+    let use_of_it = bench.work(0);
+    bench.free(first, [use_of_it]);
+    let second = bench.on(1, BLOCK);
+    assert!(second.wait().is_empty());
+    assert_eq!(bench.on(1, BLOCK).wait().points(), [use_of_it]);
+}
+
+#[test]
+fn a_lane_that_is_ordered_behind_the_use_needs_no_wait() {
+    let never = MemoryPoolConfig {
+        cross_lane: CrossLane::Never,
+        ..config()
+    };
+    let mut bench = Bench::new(BLOCK, never);
+    let first = bench.on(0, BLOCK);
+    let use_of_it = bench.work(0);
+    bench.free(first, [use_of_it]);
+    let (waiter, now) = (bench.lanes[1].id(), bench.lanes[1].now());
+    bench.timeline.note_wait(waiter, use_of_it, now);
+    assert!(bench.on(1, BLOCK).wait().is_empty());
+}
+
+#[test]
+fn memory_given_back_unused_still_waits_for_its_former_uses() {
+    let mut bench = Bench::new(BLOCK, config());
+    let first = bench.on(0, BLOCK);
+    let use_of_it = bench.work(0);
+    bench.free(first, [use_of_it]);
+    let unused = bench.on(0, BLOCK);
+    bench.free(unused, []);
+    let taken = bench.on(1, BLOCK);
+    assert_eq!(taken.wait().points(), [use_of_it]);
+    bench.free(taken, []);
+    assert!(bench.pool.allocate(Request::new(BLOCK)).is_err());
+    bench.complete(0);
+    assert!(bench.pool.allocate(Request::new(BLOCK)).is_ok());
+}
+
+#[test]
+fn memory_that_two_lanes_used_waits_for_both() {
+    let mut bench = Bench::new(BLOCK, config());
+    let first = bench.on(0, BLOCK);
+    let uses = [bench.work(0), bench.work(1)];
+    bench.free(first, uses);
+    assert_eq!(bench.pool.stats().pending, BLOCK);
+    let part = bench.on(0, KIB);
+    assert_eq!(part.wait().points(), [uses[1]]);
+    let other = bench.on(2, KIB);
+    assert_eq!(other.wait().points(), uses);
+    bench.free(part, []);
+    bench.free(other, []);
+    bench.complete(0);
+    bench.complete(1);
+    assert!(bench.on(2, BLOCK).wait().is_empty());
+}
+
+#[test]
+fn without_a_lane_only_memory_that_nobody_uses_is_handed_out() {
+    let mut bench = Bench::new(BLOCK, config());
+    let first = bench.on(0, BLOCK);
+    let use_of_it = bench.work(0);
+    bench.free(first, [use_of_it]);
+    assert_eq!(bench.full_now(Request::new(KIB)).pending, BLOCK);
+    bench.complete(0);
+    assert!(bench.pool.allocate(Request::new(BLOCK)).is_ok());
+}
+
+#[test]
+fn pending_memory_joins_the_free_memory_beside_it() {
+    let mut bench = Bench::new(BLOCK, config());
+    let half = bench.on(0, BLOCK / 2);
+    let use_of_it = bench.work(0);
+    bench.free(half, [use_of_it]);
+    let whole = bench.on(0, BLOCK);
+    assert_eq!((whole.rounded_bytes(), bench.source.calls()), (BLOCK, 1));
+}
+
+#[test]
+fn memory_of_an_idle_lane_serves_the_others() {
+    let mut bench = Bench::new(4 * BLOCK, config());
+    for lane in 0..3 {
+        let burst: Vec<Allocation> = (0..4).map(|_| bench.on(lane, BLOCK)).collect();
+        let last = bench.work(lane);
+        burst
+            .into_iter()
+            .for_each(|allocation| bench.free(allocation, [last]));
+    }
+    assert_eq!(bench.pool.stats().peak_held, 4 * BLOCK);
+}
+
+#[test]
+fn the_error_says_where_the_memory_is() {
+    let limited = MemoryPoolConfig {
+        limit: PoolLimit::Bytes(2 * BLOCK),
+        ..config()
+    };
+    let bench = Bench::new(8 * BLOCK, limited);
+    let _first = bench.on(0, BLOCK - 4 * KIB - 1);
+    let _second = bench.on(0, BLOCK - 8 * KIB);
+    let full = bench.full_now(Request::new(10 * KIB + 1));
+    let expected = FullNow {
+        requested: 10 * KIB + 1,
+        rounded: 10 * KIB + 512,
+        held: 2 * BLOCK,
+        live: 2 * BLOCK - 12 * KIB - 1,
+        padding: 1,
+        cached: 12 * KIB,
+        largest_hole: 8 * KIB,
+        pending: 0,
+        limit: 2 * BLOCK,
+        ..full
+    };
+    assert_eq!(full, expected);
+    assert_eq!(bench.pool.stats().out_of_memory, 1);
+    let never = bench.pool.allocate(Request::new(2 * BLOCK + 1));
+    let rounded = 2 * BLOCK + GRANULE;
+    let requested = 2 * BLOCK + 1;
+    let limit = 2 * BLOCK;
+    assert_eq!(
+        never.unwrap_err(),
+        AllocError::NeverFits {
+            requested,
+            rounded,
+            limit
+        }
+    );
+}
+
+#[test]
+fn wholly_free_blocks_make_room_for_one_that_does_not_fit_them() {
+    let bench = Bench::new(4 * BLOCK, config());
+    let small: Vec<Allocation> = (0..4).map(|_| bench.on(0, BLOCK)).collect();
+    small
+        .into_iter()
+        .for_each(|allocation| bench.free(allocation, []));
+    let large = bench.on(0, 3 * BLOCK);
+    assert_eq!(large.rounded_bytes(), 3 * BLOCK);
+    assert_eq!(
+        (bench.pool.stats().peak_held, bench.source.held()),
+        (4 * BLOCK, 4 * BLOCK)
+    );
+    bench.pool.check().unwrap();
+}
+
+#[test]
+fn large_requests_get_blocks_of_their_size() {
+    let exact = MemoryPoolConfig {
+        exact_blocks: ExactBlocks::From(2 * BLOCK),
+        growth_percent: 100,
+        ..config()
+    };
+    let bench = Bench::new(64 * BLOCK, exact);
+    let _large = bench.on(0, 10 * BLOCK + 1);
+    assert_eq!(bench.source.held(), 10 * BLOCK + GRANULE);
+    let _filler = bench.on(0, GRANULE);
+    let _small = bench.on(0, GRANULE);
+    assert_eq!(bench.source.held(), 2 * (10 * BLOCK + GRANULE));
+}
+
+#[test]
+fn an_address_inside_finds_its_allocation() {
+    let bench = Bench::new(4 * BLOCK, config());
+    let first = bench.on(0, 1000);
+    let second = bench.on(0, 3000);
+    for (allocation, at) in [(&first, 0), (&first, 1023), (&second, 0), (&second, 2999)] {
+        let address = allocation.ptr().checked_add(at).unwrap();
+        let info = bench.pool.lookup(address).expect("it is allocated");
+        assert_eq!(
+            (info.ptr, info.bytes),
+            (allocation.ptr(), allocation.bytes())
+        );
+    }
+    let ptr = second.ptr();
+    bench.free(second, []);
+    assert_eq!(bench.pool.lookup(ptr), None);
+    assert_eq!(bench.pool.lookup(DevicePtr::new(0)), None);
+    assert_eq!(bench.pool.lookup(DevicePtr::new(u64::MAX)), None);
+}
+
+#[test]
+fn trimming_gives_back_what_is_idle_and_no_more() {
+    let mut bench = Bench::new(4 * BLOCK, config());
+    let mut live: Vec<Allocation> = (0..4).map(|_| bench.on(0, BLOCK)).collect();
+    let pending = bench.work(0);
+    let _kept = live.pop();
+    bench.free(live.pop().unwrap(), [pending]);
+    live.into_iter()
+        .for_each(|allocation| bench.free(allocation, []));
+    assert_eq!(bench.pool.trim(3 * BLOCK), BLOCK);
+    assert_eq!(bench.pool.trim(0), BLOCK);
+    bench.complete(0);
+    assert_eq!(bench.pool.trim(0), BLOCK);
+    assert_eq!(bench.source.held(), BLOCK);
+}
+
+#[test]
+fn a_dropped_pool_leaves_only_what_is_in_use() {
+    let bench = Bench::new(4 * BLOCK, config());
+    let gone = bench.on(0, BLOCK);
+    let kept = bench.on(0, BLOCK);
+    bench.free(gone, []);
+    let Bench { source, pool, .. } = bench;
+    drop(pool);
+    assert_eq!(source.blocks(), [(kept.ptr().address(), BLOCK)]);
+}
+
+#[test]
+fn an_error_while_giving_back_is_kept_and_the_block_serves_on() {
+    let bench = Bench::new(BLOCK, config());
+    let first = bench.on(0, BLOCK);
+    bench.free(first, []);
+    bench.source.fail_call(1);
+    assert_eq!(bench.pool.trim(0), 0);
+    bench.pool.check().unwrap();
+    let error = bench.pool.take_error().expect("it is kept");
+    assert_eq!(bench.source.errors(), [error]);
+    assert_eq!(bench.on(0, BLOCK).rounded_bytes(), BLOCK);
+}
+
+#[test]
+fn a_foreign_allocation_comes_back_to_the_caller() {
+    let bench = Bench::new(BLOCK, config());
+    let other = Bench::new(BLOCK, config());
+    let allocation = bench.on(0, KIB);
+    let error = other.pool.free(allocation, Frontier::new()).unwrap_err();
+    let belongs = bench.pool.id();
+    let asked = other.pool.id();
+    assert_eq!(error.kind, FreeErrorKind::ForeignPool { belongs, asked });
+    bench.free(*error.allocation, []);
+}
+
+#[test]
+fn senseless_requests_are_refused_with_their_numbers() {
+    let bench = Bench::new(4 * BLOCK, config());
+    let refused = |request: Request| bench.pool.allocate(request).unwrap_err();
+    assert_eq!(refused(Request::new(0)), AllocError::ZeroBytes);
+    for given in [0, 3, 2 * GRANULE, 1 << 63] {
+        let maximum = GRANULE;
+        assert_eq!(
+            refused(Request::new(1).aligned_to(given)),
+            AllocError::Alignment { given, maximum }
+        );
+    }
+    for requested in [u64::MAX, 1 << 63] {
+        assert!(matches!(
+            refused(Request::new(requested)),
+            AllocError::NeverFits { .. }
+        ));
+    }
+    bench.source.lose();
+    assert!(
+        matches!(refused(Request::new(1)), AllocError::Driver(error) if error.is_device_lost())
+    );
+}
+
+#[test]
+fn alignment_is_as_asked_and_never_below_the_pools() {
+    let fine = MemoryPoolConfig {
+        alignment: 64,
+        ..config()
+    };
+    let bench = Bench::new(4 * BLOCK, fine);
+    let _odd = bench.on(0, 1);
+    for align in [1, 32, 64, 512, GRANULE] {
+        let allocation = bench
+            .pool
+            .allocate(Request::new(1).aligned_to(align))
+            .unwrap();
+        assert!(allocation.ptr().is_aligned_to(align.max(64)));
+    }
+}
+
+#[test]
+fn the_default_configuration_holds_on_devices_of_any_size() {
+    for capacity in [GRANULE, BLOCK, 3 << 20, 1 << 30, 192 << 30] {
+        let bench = Bench::new(capacity, MemoryPoolConfig::default());
+        let allocation = bench.on(0, GRANULE);
+        bench.free(allocation, []);
+        assert_eq!(bench.pool.limit(), capacity);
+    }
+}
