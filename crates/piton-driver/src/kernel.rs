@@ -79,4 +79,20 @@ pub struct Launch<'a> {
     pub grid: Grid,
     /// The arguments, packed as [`Signature`] lays them out. Copied before the call returns.
     pub arguments: &'a [u8],
+    /// How many bytes each buffer argument reaches from its address, in the order of the buffers; nothing at
+    /// all where the caller does not say. A device that can watch its kernels holds them to it; what a device
+    /// that cannot does past the end is the kernel's own guilt.
+    pub extents: &'a [u64],
+}
+
+impl<'a> Launch<'a> {
+    /// A launch that does not say how far its buffers reach.
+    pub const fn new(kernel: &'a Arc<dyn Kernel>, grid: Grid, arguments: &'a [u8]) -> Self {
+        Self {
+            kernel,
+            grid,
+            arguments,
+            extents: &[],
+        }
+    }
 }

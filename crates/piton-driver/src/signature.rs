@@ -127,6 +127,19 @@ impl Signature {
         self.offsets.get(index).copied()
     }
 
+    /// How many of the parameters before `index` are buffers: which buffer parameter `index` is, from 0.
+    pub fn buffers_before(&self, index: usize) -> usize {
+        let before = self.parameters.iter().take(index);
+        before
+            .filter(|parameter| matches!(parameter, Parameter::Buffer { .. }))
+            .count()
+    }
+
+    /// How many parameters are buffers.
+    pub fn buffers(&self) -> usize {
+        self.buffers_before(self.parameters.len())
+    }
+
     /// Bytes of all parameters packed.
     pub fn packed_bytes(&self) -> u64 {
         self.bytes

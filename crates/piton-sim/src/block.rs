@@ -1,9 +1,9 @@
 //! What a kernel sees: one block of its grid, its arguments, and device memory in checked slices.
 //!
 //! # Why slices are sound
-//! A slice is handed out only after three checks: the bytes are mapped in the device that owns them
-//! (`AddressSpace::resolve`), the address suits the element type, and no other slice of this launch conflicts
-//! ([`Claims`](crate::claims::Claims)). Other commands do not use the bytes meanwhile: whoever submitted the
+//! A slice is handed out only after four checks: it lies within what the launch said the buffer reaches, the
+//! bytes are mapped in the device that owns them (`AddressSpace::resolve`), the address suits the element type,
+//! and no other slice of this launch conflicts ([`Claims`](crate::claims::Claims)). Other commands do not use the bytes meanwhile: whoever submitted the
 //! launch promised that (`Queue::launch`). Slices live no longer than the block's borrow, and the launch does
 //! not end before its blocks have returned.
 
@@ -159,13 +159,26 @@ impl<'a> Block<'a> {
         let skipped = elements.start.checked_mul(size);
         let bytes = (elements.end - elements.start).checked_mul(size);
         let start = skipped.and_then(|skipped| base.checked_add(skipped));
-        match (start, bytes) {
-            (Some(start), Some(bytes)) => Ok(Some(DeviceRange { start, bytes })),
-            _ => Err(Fault::OutOfBounds {
-                address: base,
-                bytes: u64::MAX,
+        let end = elements
+            .end
+            .checked_mul(size)
+            .filter(|end| *end <= self.extent(index));
+        match (start, bytes, end) {
+            (Some(start), Some(bytes), Some(_)) => Ok(Some(DeviceRange { start, bytes })),
+            (start, bytes, _) => Err(Fault::OutOfBounds {
+                address: start.unwrap_or(base),
+                bytes: bytes.unwrap_or(u64::MAX),
             }),
         }
+    }
+
+    /// How many bytes the buffer passed as parameter `index` reaches, as far as the launch says.
+    fn extent(&self, index: u32) -> u64 {
+        let signature = self.job.kernel.definition.signature();
+        let packed = usize::try_from(signature.packed_bytes()).unwrap_or(usize::MAX);
+        let at = packed.saturating_add(8 * signature.buffers_before(index as usize));
+        let bytes = self.job.arguments.get(at..at.saturating_add(8));
+        bytes.map_or(u64::MAX, bytemuck::pod_read_unaligned)
     }
 
     fn resolve<T>(&self, range: DeviceRange) -> Result<(*const T, usize), Fault> {

@@ -38,9 +38,10 @@ impl ParameterRing {
         }
     }
 
-    /// Copies `arguments` in, or returns `None` where there is no room and nothing has changed.
-    pub(crate) fn push(&mut self, arguments: &[u8]) -> Option<Reservation> {
-        let needed = arguments.len().next_multiple_of(BLOCK);
+    /// Copies `arguments` and, behind them, `extents` in; `None` where there is no room and nothing has changed.
+    pub(crate) fn push(&mut self, arguments: &[u8], extents: &[u64]) -> Option<Reservation> {
+        let bytes = arguments.len() + size_of_val(extents);
+        let needed = bytes.next_multiple_of(BLOCK);
         let ring = RING_BYTES as u64;
         let mut start = self.written;
         let at = usize::try_from(start % ring).ok()?;
@@ -52,15 +53,14 @@ impl ParameterRing {
             return None;
         }
         let offset = usize::try_from(start % ring).ok()?;
-        self.bytes
-            .get_mut(offset..offset + arguments.len())?
-            .copy_from_slice(arguments);
+        let (packed, behind) = self
+            .bytes
+            .get_mut(offset..offset + bytes)?
+            .split_at_mut(arguments.len());
+        packed.copy_from_slice(arguments);
+        behind.copy_from_slice(bytemuck::cast_slice(extents));
         self.written = end;
-        Some(Reservation {
-            offset,
-            bytes: arguments.len(),
-            end,
-        })
+        Some(Reservation { offset, bytes, end })
     }
 
     pub(crate) fn get(&self, reservation: Reservation) -> &[u8] {
@@ -85,11 +85,13 @@ mod tests {
         for n in 0..5_000_u32 {
             let arguments = vec![n.to_le_bytes()[0]; (n as usize * 37) % 4096];
             loop {
-                match ring.push(&arguments) {
+                match ring.push(&arguments, &[7]) {
                     Some(reservation) => break held.push_back((reservation, arguments)),
                     None => {
                         let (oldest, expected) = held.pop_front().unwrap();
-                        assert_eq!(ring.get(oldest), expected);
+                        let (packed, behind) = ring.get(oldest).split_at(expected.len());
+                        assert_eq!(packed, expected);
+                        assert_eq!(behind, 7_u64.to_ne_bytes());
                         ring.reclaim(oldest.end);
                     }
                 }
@@ -100,9 +102,9 @@ mod tests {
     #[test]
     fn a_refused_push_changes_nothing() {
         let mut ring = ParameterRing::new();
-        while ring.push(&[1; 4096]).is_some() {}
+        while ring.push(&[1; 4096], &[]).is_some() {}
         let before = ring.written;
-        assert_eq!(ring.push(&[2; 64]), None);
+        assert_eq!(ring.push(&[2; 64], &[]), None);
         assert_eq!(ring.written, before);
     }
 }

@@ -8,7 +8,9 @@ use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
 };
-use support::{Pinned, accepted, config, fill, free, kernel, launch, machine, queue, read};
+use support::{
+    Pinned, accepted, config, fill, free, kernel, launch, launch_within, machine, queue, read,
+};
 
 fn both_clocks(test: impl Fn(SimConfig)) {
     test(config(1));
@@ -135,6 +137,37 @@ fn a_kernel_that_reaches_past_its_memory_faults_and_the_process_lives() {
             matches!(kind, ErrorKind::KernelFault(Fault::OutOfBounds { .. })),
             "{kind}"
         );
+    });
+}
+
+#[test]
+fn a_kernel_is_held_to_the_extent_of_its_buffers() {
+    both_clocks(|config| {
+        let (_driver, device) = machine(config);
+        let add = kernel(&device, "add");
+        let memory = device.memory().allocate(4096).unwrap();
+        let (good, bad) = (queue(&device), queue(&device));
+        accepted(launch_within(&good, &add, 2, memory, &[2048]));
+        accepted(launch_within(&bad, &add, 2, memory, &[2047]));
+        for queue in [&good, &bad] {
+            assert_eq!(queue.wait(Position::new(1), None), Ok(WaitOutcome::Reached));
+        }
+        assert_eq!(good.failure(), None);
+        let address = memory.checked_add(1024).unwrap();
+        let expected = ErrorKind::KernelFault(Fault::OutOfBounds {
+            address,
+            bytes: 1024,
+        });
+        assert_eq!(
+            bad.failure().map(|failure| failure.error.kind),
+            Some(expected)
+        );
+        let refused = launch_within(&good, &add, 2, memory, &[1, 2]).unwrap_err();
+        let expected = ErrorKind::InvalidArguments {
+            expected: 8,
+            given: 16,
+        };
+        assert_eq!(refused.kind, expected);
     });
 }
 

@@ -85,6 +85,12 @@ impl SimQueue {
         if expected != given {
             return Err(error(ErrorKind::InvalidArguments { expected, given }));
         }
+        let buffers = kernel.definition.signature().buffers() as u64;
+        let extents = launch.extents.len() as u64;
+        if extents != 0 && extents != buffers {
+            let (expected, given) = (buffers * 8, extents * 8);
+            return Err(error(ErrorKind::InvalidArguments { expected, given }));
+        }
         let most = u64::from(MAX_ARGUMENT_BYTES);
         if given > most {
             let resource = ResourceKind::ArgumentBytes;
@@ -153,7 +159,7 @@ unsafe impl Queue for SimQueue {
         let kernel = self.check_launch(launch)?;
         self.core.device.gate(Operation::Launch)?;
         Ok(self.core.submit(|state| {
-            let arguments = state.parameters.push(launch.arguments)?;
+            let arguments = state.parameters.push(launch.arguments, launch.extents)?;
             Some(Command::Launch {
                 kernel,
                 grid: launch.grid,

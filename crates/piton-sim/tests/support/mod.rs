@@ -79,12 +79,26 @@ pub(crate) fn launch(
     let mut arguments = [0; 12];
     arguments[..8].copy_from_slice(&ptr.address().to_ne_bytes());
     arguments[8..].copy_from_slice(&value.to_ne_bytes());
-    let launch = Launch {
-        kernel,
-        grid: Grid::linear(blocks),
-        arguments: &arguments,
-    };
+    let launch = Launch::new(kernel, Grid::linear(blocks), &arguments);
     // SAFETY: tests pass live memory of the extent the kernel uses, and order what conflicts.
+    unsafe { queue.launch(&launch) }
+}
+
+/// As [`launch`], saying how far the buffer reaches.
+pub(crate) fn launch_within(
+    queue: &Arc<dyn Queue>,
+    kernel: &Arc<dyn Kernel>,
+    blocks: u32,
+    ptr: DevicePtr,
+    extents: &[u64],
+) -> Result<Admission, DriverError> {
+    let mut arguments = [0; 12];
+    arguments[..8].copy_from_slice(&ptr.address().to_ne_bytes());
+    let launch = Launch {
+        extents,
+        ..Launch::new(kernel, Grid::linear(blocks), &arguments)
+    };
+    // SAFETY: as for `launch`.
     unsafe { queue.launch(&launch) }
 }
 
