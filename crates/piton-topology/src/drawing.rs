@@ -100,7 +100,7 @@ fn draw_node(machine: &Machine, layout: &Layout, traffic: &Traffic, id: NodeId) 
     };
     let (first, second) = node_lines(machine, id);
     let mut markup = rect(place, class, traffic.crosses(id), &node_title(machine, id));
-    let middle = place.x + place.width / 2;
+    let middle = place.middle();
     let lines = [(first, ""), (second, "small")];
     let shown: Vec<_> = lines.iter().filter(|(line, _)| !line.is_empty()).collect();
     let first_line = if shown.len() == 1 { 26 } else { 18 };
@@ -193,13 +193,13 @@ fn link_path(machine: &Machine, layout: &Layout, link: &Link) -> String {
         return side_by_side(a, b, above);
     }
     let (upper, lower) = if a.y < b.y { (a, b) } else { (b, a) };
-    let lower_x = lower.x + lower.width / 2;
-    // Straight down where the upper box reaches far enough, else to its middle.
-    let upper_x = if (upper.x..=upper.x + upper.width).contains(&lower_x) {
-        lower_x
-    } else {
-        upper.x + upper.width / 2
-    };
+    let (mut upper_x, mut lower_x) = (upper.middle(), lower.middle());
+    // Straight down where one of the boxes reaches far enough, else from middle to middle.
+    if upper.spans(lower_x) {
+        upper_x = lower_x;
+    } else if lower.spans(upper_x) {
+        lower_x = upper_x;
+    }
     format!(
         "M{upper_x} {}L{lower_x} {}",
         upper.y + upper.height,
@@ -215,7 +215,7 @@ fn side_by_side(a: Rect, b: Rect, above: bool) -> String {
     if above && gap <= layout::GAP {
         return format!("M{} {middle}L{} {middle}", left.x + left.width, right.x);
     }
-    let (from, to) = (left.x + left.width / 2, right.x + right.width / 2);
+    let (from, to) = (left.middle(), right.middle());
     let depth = layout::arc_depth(to - from);
     let (edge, bend) = if above {
         (left.y, left.y - depth / 2)

@@ -109,102 +109,85 @@ impl Tally {
 }
 
 #[test]
-fn pairs_are_as_far_apart_as_another_tool_says() {
-    for captured in captures() {
-        let machine = Machine::from_sysfs(captured.folder.path()).unwrap();
-        let endpoints = machine.endpoints();
-        let relations = machine.relations(&endpoints);
-        let row = |at| endpoints.iter().position(|node| *node == at).unwrap();
-        let mut tally = Tally::default();
-        for pair in list(&captured.expected, "pairs") {
-            let (a, b) = (address(pair, "a"), address(pair, "b"));
-            let (row, column) = (row(node_at(&machine, a)), row(node_at(&machine, b)));
-            let found = relations.get(row, column).unwrap().to_string();
-            let expected = pair["class"].as_str().unwrap();
-            tally.compare(&format!("{a} {b}"), &found, expected);
-        }
-        tally.assert(&captured.name, "pairs");
-    }
-}
-
-#[test]
-fn every_device_is_found_and_near_the_numa_node_another_tool_says() {
-    for captured in captures() {
-        let machine = Machine::from_sysfs(captured.folder.path()).unwrap();
-        let devices = list(&captured.expected, "devices");
-        assert_eq!(
-            machine.endpoints().len(),
-            devices.len(),
-            "{}",
-            captured.name
-        );
-        let numa_nodes = captured.expected["numa_nodes"].as_u64().unwrap();
-        assert_eq!(machine.numa().len() as u64, numa_nodes, "{}", captured.name);
-        let mut tally = Tally::default();
-        for device in devices {
-            let at = address(device, "busid");
-            let near = machine.nearest_numa_nodes(node_at(&machine, at));
-            let found = match near[..] {
-                [only] => only.get().to_string(),
-                [first, .., last] => format!("{}-{}", first.get(), last.get()),
-                [] => "none".to_owned(),
-            };
-            tally.compare(&at.to_string(), &found, device["numa"].as_str().unwrap());
-        }
-        tally.assert(&captured.name, "NUMA affinities");
-    }
-}
-
-#[test]
-fn the_bridges_above_a_device_are_those_another_tool_says() {
+fn captured_trees_give_the_answers_of_another_tool() {
     for captured in captures() {
         let tree = SysfsTree::read(captured.folder.path()).unwrap();
-        let mut tally = Tally::default();
-        for device in list(&captured.expected, "devices") {
-            let at = address(device, "busid");
-            let found: Vec<String> = tree
-                .bridges_above(at)
-                .iter()
-                .map(|bridge| format!("PCIBridge {bridge}"))
-                .collect();
-            let expected: Vec<&str> = list(device, "up")
-                .iter()
-                .filter_map(Value::as_str)
-                .filter(|above| above.starts_with("PCIBridge"))
-                .collect();
-            tally.compare(&at.to_string(), &found.join(" "), &expected.join(" "));
-        }
-        tally.assert(&captured.name, "chains of bridges");
-    }
-}
-
-#[test]
-fn a_tree_without_links_is_read_by_its_bus_numbers() {
-    for captured in captures() {
-        let linked = SysfsTree::read(captured.folder.path()).unwrap();
-        let mut copied = linked.clone();
-        for function in &mut copied.functions {
-            function.ancestors = None;
-        }
-        let machine = copied.machine().unwrap();
-        // One capture hides a bridge from the list: by path its root is known, by bus it is not.
-        let same = machine.distances() == linked.machine().unwrap().distances();
-        assert!(same, "{}", captured.name);
-    }
-}
-
-#[test]
-fn a_captured_machine_survives_the_trip_through_json() {
-    for captured in captures() {
-        let machine = Machine::from_sysfs(captured.folder.path()).unwrap();
+        let machine = tree.machine().unwrap();
+        check_pairs(&captured, &machine);
+        check_numa(&captured, &machine);
+        check_bridges(&captured, &tree);
+        check_without_links(&captured, &tree);
         let json = machine.to_json().unwrap();
-        assert_eq!(
-            Machine::from_json(&json).unwrap(),
-            machine,
-            "{}",
-            captured.name
-        );
+        assert_eq!(Machine::from_json(&json).unwrap(), machine);
     }
+}
+
+fn check_pairs(captured: &Captured, machine: &Machine) {
+    let endpoints = machine.endpoints();
+    let relations = machine.relations(&endpoints);
+    let row = |at| endpoints.iter().position(|node| *node == at).unwrap();
+    let mut tally = Tally::default();
+    for pair in list(&captured.expected, "pairs") {
+        let (a, b) = (address(pair, "a"), address(pair, "b"));
+        let (row, column) = (row(node_at(machine, a)), row(node_at(machine, b)));
+        let found = relations.get(row, column).unwrap().to_string();
+        let expected = pair["class"].as_str().unwrap();
+        tally.compare(&format!("{a} {b}"), &found, expected);
+    }
+    tally.assert(&captured.name, "pairs");
+}
+
+fn check_numa(captured: &Captured, machine: &Machine) {
+    let devices = list(&captured.expected, "devices");
+    assert_eq!(
+        machine.endpoints().len(),
+        devices.len(),
+        "{}",
+        captured.name
+    );
+    let numa_nodes = captured.expected["numa_nodes"].as_u64().unwrap();
+    assert_eq!(machine.numa().len() as u64, numa_nodes, "{}", captured.name);
+    let mut tally = Tally::default();
+    for device in devices {
+        let at = address(device, "busid");
+        let near = machine.nearest_numa_nodes(node_at(machine, at));
+        let found = match near[..] {
+            [only] => only.get().to_string(),
+            [first, .., last] => format!("{}-{}", first.get(), last.get()),
+            [] => "none".to_owned(),
+        };
+        tally.compare(&at.to_string(), &found, device["numa"].as_str().unwrap());
+    }
+    tally.assert(&captured.name, "NUMA affinities");
+}
+
+fn check_bridges(captured: &Captured, tree: &SysfsTree) {
+    let mut tally = Tally::default();
+    for device in list(&captured.expected, "devices") {
+        let at = address(device, "busid");
+        let found: Vec<String> = tree
+            .bridges_above(at)
+            .iter()
+            .map(|bridge| format!("PCIBridge {bridge}"))
+            .collect();
+        let expected: Vec<&str> = list(device, "up")
+            .iter()
+            .filter_map(Value::as_str)
+            .filter(|above| above.starts_with("PCIBridge"))
+            .collect();
+        tally.compare(&at.to_string(), &found.join(" "), &expected.join(" "));
+    }
+    tally.assert(&captured.name, "chains of bridges");
+}
+
+/// A capture that copied folders has no links to tell the tree by: the bus numbers must do.
+fn check_without_links(captured: &Captured, tree: &SysfsTree) {
+    let mut copied = tree.clone();
+    for function in &mut copied.functions {
+        function.ancestors = None;
+    }
+    let (copied, linked) = (copied.machine().unwrap(), tree.machine().unwrap());
+    assert_eq!(copied.distances(), linked.distances(), "{}", captured.name);
 }
 
 #[test]

@@ -9,6 +9,18 @@ pub(super) struct Rect {
     pub(super) height: i32,
 }
 
+impl Rect {
+    /// The middle between left and right.
+    pub(super) const fn middle(self) -> i32 {
+        self.x + self.width / 2
+    }
+
+    /// Whether `x` is between left and right.
+    pub(super) fn spans(self, x: i32) -> bool {
+        (self.x..=self.x + self.width).contains(&x)
+    }
+}
+
 /// What a box stands for; the style sheet colours it.
 #[derive(Clone, Copy)]
 pub(super) enum Class {

@@ -130,7 +130,7 @@ pub(super) const fn link_class(kind: LinkKind) -> &'static str {
 }
 
 fn words_of(link: &Link) -> String {
-    let lanes = if link.lanes > 1 {
+    let lanes = if link.lanes > 1 || matches!(link.kind, LinkKind::Pcie(_)) {
         format!(" x{}", link.lanes)
     } else {
         String::new()
