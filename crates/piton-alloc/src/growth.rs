@@ -247,3 +247,129 @@ fn withdraw_best(books: &mut Books, wanted: u64) -> Option<Block> {
     })?;
     books.withdraw(best.offset)
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    //! The protocol at the top of this file: what the source is asked while others allocate.
+
+    use std::sync::Arc;
+
+    use piton_driver::{DevicePtr, DriverError};
+    use piton_sync::{Mutex, model, thread};
+    use piton_timeline::{Frontier, Timeline};
+
+    use crate::{Allocation, BlockSource, DevicePool, ExactBlocks, MemoryPoolConfig, Request};
+
+    const BLOCK: u64 = 4096;
+
+    /// Knows which of its Blocks are allocated.
+    #[derive(Debug)]
+    struct Source(Mutex<Vec<bool>>);
+
+    impl Source {
+        fn backs(&self, ptr: DevicePtr) -> bool {
+            let number = usize::try_from(ptr.address() / BLOCK - 1).unwrap();
+            self.0.lock()[number]
+        }
+
+        fn calls(&self) -> usize {
+            self.0.lock().len()
+        }
+    }
+
+    // SAFETY: every Block has an address of its own, never used again.
+    unsafe impl BlockSource for Source {
+        fn capacity(&self) -> u64 {
+            2 * BLOCK
+        }
+
+        fn granularity(&self) -> u64 {
+            BLOCK
+        }
+
+        fn alignment(&self) -> u64 {
+            BLOCK
+        }
+
+        fn status(&self) -> Result<(), DriverError> {
+            Ok(())
+        }
+
+        fn allocate(&self, _bytes: u64) -> Result<DevicePtr, DriverError> {
+            let mut blocks = self.0.lock();
+            blocks.push(true);
+            Ok(DevicePtr::new(blocks.len() as u64 * BLOCK))
+        }
+
+        unsafe fn free(&self, block: DevicePtr) -> Result<(), DriverError> {
+            let number = usize::try_from(block.address() / BLOCK - 1).unwrap();
+            self.0.lock()[number] = false;
+            Ok(())
+        }
+
+        fn record_error(&self, _error: DriverError) {}
+    }
+
+    fn pool() -> (Arc<Source>, Arc<DevicePool>) {
+        let source = Arc::new(Source(Mutex::new(Vec::new())));
+        let config = MemoryPoolConfig {
+            block_bytes: Some(BLOCK),
+            growth_percent: 0,
+            exact_blocks: ExactBlocks::Never,
+            ..MemoryPoolConfig::default()
+        };
+        let pool = DevicePool::new(source.clone(), Timeline::new(), &config).unwrap();
+        (source, Arc::new(pool))
+    }
+
+    fn take(pool: &DevicePool, bytes: u64) -> Allocation {
+        pool.allocate(Request::new(bytes)).unwrap()
+    }
+
+    #[test]
+    fn a_block_on_its_way_back_is_never_handed_out() {
+        model(|| {
+            let (source, pool) = pool();
+            let idle = take(&pool, BLOCK);
+            pool.free(idle, Frontier::new()).unwrap();
+            let trimmer = {
+                let pool = Arc::clone(&pool);
+                thread::spawn(move || pool.trim(0))
+            };
+            let taken = take(&pool, BLOCK);
+            trimmer.join().unwrap();
+            assert!(source.backs(taken.ptr()));
+            pool.check().unwrap();
+        });
+    }
+
+    #[test]
+    fn one_block_is_asked_for_when_one_serves_both() {
+        model(|| {
+            let (source, pool) = pool();
+            let other = {
+                let pool = Arc::clone(&pool);
+                thread::spawn(move || take(&pool, BLOCK / 2))
+            };
+            let mine = take(&pool, BLOCK / 2);
+            let theirs = other.join().unwrap();
+            assert_ne!(mine.ptr(), theirs.ptr());
+            assert_eq!(source.calls(), 1);
+        });
+    }
+
+    #[test]
+    fn whoever_asked_for_a_block_is_served_from_it() {
+        model(|| {
+            let (source, pool) = pool();
+            let other = {
+                let pool = Arc::clone(&pool);
+                thread::spawn(move || take(&pool, BLOCK))
+            };
+            let mine = take(&pool, BLOCK);
+            let theirs = other.join().unwrap();
+            assert_ne!(mine.ptr(), theirs.ptr());
+            assert_eq!(source.calls(), 2);
+        });
+    }
+}

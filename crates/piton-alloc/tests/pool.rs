@@ -177,6 +177,19 @@ fn memory_given_back_unused_still_waits_for_its_former_uses() {
 }
 
 #[test]
+fn a_use_on_a_third_lane_does_not_stand_for_the_wait() {
+    let mut bench = Bench::new(BLOCK, config());
+    let first = bench.on(0, BLOCK);
+    let use_of_it = bench.work(0);
+    bench.free(first, [use_of_it]);
+    let taken = bench.on(1, BLOCK);
+    assert_eq!(taken.wait().points(), [use_of_it]);
+    let elsewhere = bench.work(2);
+    bench.free(taken, [elsewhere]);
+    assert_eq!(bench.on(1, BLOCK).wait().points(), [use_of_it, elsewhere]);
+}
+
+#[test]
 fn memory_that_two_lanes_used_waits_for_both() {
     let mut bench = Bench::new(BLOCK, config());
     let first = bench.on(0, BLOCK);
@@ -267,8 +280,8 @@ fn the_error_says_where_the_memory_is() {
 }
 
 #[test]
-fn wholly_free_blocks_make_room_for_one_that_does_not_fit_them() {
-    let bench = Bench::new(4 * BLOCK, config());
+fn idle_blocks_are_given_back_before_the_pool_exceeds_its_peak() {
+    let bench = Bench::new(16 * BLOCK, config());
     let small: Vec<Allocation> = (0..4).map(|_| bench.on(0, BLOCK)).collect();
     small
         .into_iter()

@@ -1,0 +1,52 @@
+//! Each call to the source of a short program fails in turn: nothing leaks, nothing changes that should not.
+
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod source;
+mod world;
+
+use piton_alloc::{ExactBlocks, MemoryPoolConfig};
+use source::GRANULE;
+use world::{Uses, World};
+
+/// Grows, fills the device, gives Blocks back to make room, trims.
+fn program(world: &mut World) {
+    for bytes in [GRANULE, 3 * GRANULE, 4 * GRANULE, 700] {
+        world.allocate(bytes, 1, Some(0));
+    }
+    world.free(1, Uses { lanes: 1 });
+    world.free(1, Uses { lanes: 3 });
+    world.allocate(6 * GRANULE, 1, Some(1));
+    world.complete(0, 100);
+    world.complete(1, 100);
+    world.allocate(9 * GRANULE, 1, Some(2));
+    world.free(0, Uses { lanes: 4 });
+    world.allocate(2 * GRANULE, 1, Some(0));
+    world.complete(2, 100);
+    world.trim(2 * GRANULE);
+    world.allocate(GRANULE, 1, None);
+    world.trim(0);
+}
+
+fn run_with_fault(call: u64) -> bool {
+    let config = MemoryPoolConfig {
+        block_bytes: Some(2 * GRANULE),
+        exact_blocks: ExactBlocks::Automatic,
+        ..MemoryPoolConfig::default()
+    };
+    let mut world = World::new(16 * GRANULE, &config);
+    world.source.fail_call(call);
+    program(&mut world);
+    let fired = world.source.has_fired();
+    world.finish();
+    fired
+}
+
+#[test]
+fn any_failing_call_to_the_source_leaves_the_pool_whole() {
+    let calls = (1..).take_while(|&call| run_with_fault(call)).count();
+    assert!(
+        calls >= 8,
+        "the program reaches the source only {calls} times"
+    );
+}

@@ -1,0 +1,112 @@
+//! Random programs of allocate, use, free, wait, complete, trim and fault against the plain model, with every book
+//! audited after each step.
+
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
+mod source;
+mod world;
+
+use piton_alloc::{CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit};
+use proptest::prelude::*;
+use source::GRANULE;
+use world::{Uses, World};
+
+const CAPACITY: u64 = 64 * GRANULE;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Allocate {
+        bytes: u64,
+        align: u64,
+        lane: Option<usize>,
+    },
+    Free {
+        pick: usize,
+        uses: Uses,
+    },
+    Synchronise {
+        lane: usize,
+        with: usize,
+    },
+    Complete {
+        lane: usize,
+        share: u64,
+    },
+    Trim {
+        keep: u64,
+    },
+    Fail {
+        call: u64,
+    },
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let lanes = 0..World::LANES;
+    let sizes = prop_oneof![
+        6 => 1..GRANULE,
+        3 => 1..8 * GRANULE,
+        1 => 1..2 * CAPACITY,
+    ];
+    let alignments = prop_oneof![5 => Just(1u64), 1 => (0u32..13).prop_map(|bits| 1 << bits)];
+    let uses = prop_oneof![4 => (0..World::LANES).prop_map(|lane| 1 << lane), 2 => 0u8..8];
+    prop_oneof![
+        8 => (sizes, alignments, prop_oneof![6 => lanes.clone().prop_map(Some), 1 => Just(None)])
+            .prop_map(|(bytes, align, lane)| Step::Allocate { bytes, align, lane }),
+        7 => (any::<usize>(), uses).prop_map(|(pick, lanes)| Step::Free { pick, uses: Uses { lanes } }),
+        1 => (lanes.clone(), lanes.clone()).prop_map(|(lane, with)| Step::Synchronise { lane, with }),
+        2 => (lanes, 0u64..=100).prop_map(|(lane, share)| Step::Complete { lane, share }),
+        1 => (0..CAPACITY).prop_map(|keep| Step::Trim { keep }),
+        1 => (1u64..4).prop_map(|call| Step::Fail { call }),
+    ]
+}
+
+fn configs() -> impl Strategy<Value = MemoryPoolConfig> {
+    let policies = prop_oneof![
+        2 => Just(CrossLane::Wait),
+        1 => Just(CrossLane::WaitWhenFull),
+        1 => Just(CrossLane::Never),
+    ];
+    let exact = prop_oneof![
+        Just(ExactBlocks::Automatic),
+        Just(ExactBlocks::From(2 * GRANULE)),
+        Just(ExactBlocks::Never),
+    ];
+    (policies, exact, 1u64..9, 0u32..60, 20u64..=64, 0u64..20).prop_map(
+        |(cross_lane, exact_blocks, block, growth_percent, limit, threshold)| MemoryPoolConfig {
+            cross_lane,
+            exact_blocks,
+            growth_percent,
+            block_bytes: Some(block * GRANULE),
+            limit: PoolLimit::Bytes(limit * GRANULE),
+            release_threshold: threshold * GRANULE,
+            ..MemoryPoolConfig::default()
+        },
+    )
+}
+
+fn run(world: &mut World, step: Step) {
+    match step {
+        Step::Allocate { bytes, align, lane } => world.allocate(bytes, align, lane),
+        Step::Free { pick, uses } => world.free(pick, uses),
+        Step::Synchronise { lane, with } => world.synchronise(lane, with),
+        Step::Complete { lane, share } => world.complete(lane, share),
+        Step::Trim { keep } => world.trim(keep),
+        Step::Fail { call } => world.source.fail_call(call),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_program_makes_two_unordered_users_share_a_byte(
+        config in configs(),
+        program in prop::collection::vec(steps(), 1..150),
+    ) {
+        let mut world = World::new(CAPACITY, &config);
+        for step in program {
+            run(&mut world, step);
+        }
+        world.finish();
+    }
+}
