@@ -8,4 +8,6 @@
 
 pub mod demo;
 pub mod digits;
+pub mod quantity;
+pub mod report;
 pub mod trace;
