@@ -1,4 +1,83 @@
 //! The stream-ordered device memory pool.
+//!
+//! # Problem
+//! A driver takes 10 us to 1 ms to allocate memory and may stop the device while it does; programs ask thousands of
+//! times a millisecond. And memory is given back while the device still uses it: whoever gets it next must come after.
+//!
+//! # Idea
+//! Two levels. *Blocks* come from the device, rarely and large; *Chunks* are placed in them, best fit, in constant
+//! time, by one index over all Blocks ([`piton_suballoc`]). Memory is freed with the *frontier* of its last uses
+//! ([`piton_timeline`]), and a few integer comparisons decide who may have it: the lane that used it last, at once;
+//! a lane that is ordered behind the use, at once; any other once the use is complete, or with a wait that the
+//! allocation carries. There are no events and no polling.
+//!
+//! # Words
+//! *live*: bytes asked for and in use. *padding*: added to them by rounding. *cached*: free, for anyone. *pending*:
+//! free, but a use is not known complete. *held*: bytes of all Blocks.
+//!
+//! # Guarantees
+//! - Two allocations share a byte only if every use of the first is complete or ordered before the taker's lane once it
+//!   has made the waits it was told to make. Whether memory may be reused is decided in `reuse.rs` alone.
+//! - `held = live + padding + cached + pending + in transit`, at any time: [`DevicePool::check`].
+//! - The device is asked only when nothing held fits, and never under the lock that other allocations need. Any call to
+//!   it may fail; then nothing has changed.
+//! - Idle Blocks are given back before the pool exceeds the most it ever held.
+//! - No error is lost, and out of memory says where the memory is: [`FullNow`].
+//!
+//! # Not here
+//! Enqueuing the waits, knowing the last uses (streams and buffers do), typed views, waiting on the host.
+//!
+//! | I want to … | take |
+//! |---|---|
+//! | make a pool of a device's memory | [`DevicePool::on_device`], [`MemoryPoolConfig`] |
+//! | use the pool with device code of my own | [`BlockSource`], [`DevicePool::new`] |
+//! | get memory | [`Request`], [`DevicePool::allocate`] |
+//! | give it back | [`DevicePool::free`] |
+//! | give idle memory back to the device | [`DevicePool::trim`] |
+//! | see what it holds | [`DevicePool::stats`], [`DevicePool::snapshot`], [`DevicePool::lookup`] |
+//!
+//! ```
+//! use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
+//! use piton_alloc::{BlockSource, DevicePool, MemoryPoolConfig, Request};
+//! use piton_driver::{DevicePtr, DriverError};
+//! use piton_timeline::{Frontier, Timeline};
+//!
+//! /// A device of our own: here, addresses that only count up.
+//! #[derive(Debug)]
+//! struct Mine(AtomicU64);
+//!
+//! // SAFETY: no two Blocks ever have an address in common.
+//! unsafe impl BlockSource for Mine {
+//!     fn capacity(&self) -> u64 { 1 << 30 }
+//!     fn granularity(&self) -> u64 { 2 << 20 }
+//!     fn alignment(&self) -> u64 { 2 << 20 }
+//!     fn status(&self) -> Result<(), DriverError> { Ok(()) }
+//!     fn allocate(&self, bytes: u64) -> Result<DevicePtr, DriverError> {
+//!         Ok(DevicePtr::new(self.0.fetch_add(bytes, Ordering::Relaxed)))
+//!     }
+//!     unsafe fn free(&self, _block: DevicePtr) -> Result<(), DriverError> { Ok(()) }
+//!     fn record_error(&self, error: DriverError) { eprintln!("{error}"); }
+//! }
+//!
+//! let timeline = Timeline::new();
+//! let (compute, copies) = (timeline.register(None)?, timeline.register(None)?);
+//! let source = Arc::new(Mine(AtomicU64::new(2 << 20)));
+//! let pool = DevicePool::new(source, timeline, &MemoryPoolConfig::default())?;
+//!
+//! let first = pool.allocate(Request::new(1000).on(compute.id()))?;
+//! let ptr = first.ptr();
+//! let last_use = compute.submit(1); // a kernel that uses it; still running
+//! pool.free(first, Frontier::from(last_use))?;
+//!
+//! // The same lane gets the same memory without waiting for the kernel.
+//! let second = pool.allocate(Request::new(1000).on(compute.id()))?;
+//! assert_eq!((second.ptr(), second.wait().is_empty()), (ptr, true));
+//!
+//! // Another lane gets other memory while there is some, and no wait either.
+//! let third = pool.allocate(Request::new(1000).on(copies.id()))?;
+//! assert!(third.wait().is_empty() && third.ptr() != ptr);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod allocation;
 mod block;
