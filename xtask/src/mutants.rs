@@ -1,0 +1,274 @@
+//! Breaking the code on purpose and expecting red.
+//!
+//! A test that cannot fail proves nothing. Each `xtask/mutants/*.patch` breaks one protocol in one way and names
+//! the test that must notice. The patch is applied to a copy of the tree under the target directory; the working
+//! tree is never touched.
+//!
+//! A mutant is *caught* when the named tests pass without the patch, the patched code still compiles, and the tests
+//! then fail. A patch that no longer applies, does not compile or runs into the time limit is a failure of the
+//! mutant: it has stopped saying anything.
+
+mod patch;
+mod scratch;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::invocation::{Ending, Invocation};
+use crate::loom;
+use crate::report::{Outcome, Report};
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+
+use patch::Patch;
+use scratch::Scratch;
+
+/// Where the patches are.
+pub(crate) const FOLDER: &str = "xtask/mutants/";
+
+/// A build may take this long on a small machine with nothing built yet.
+const BUILD_LIMIT: Duration = Duration::from_secs(600);
+
+/// The tests that a mutant names may take this long; they are a few, not a suite.
+const TEST_LIMIT: Duration = Duration::from_secs(120);
+
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Options {
+    /// Only the mutants whose file name contains one of these
+    names: Vec<String>,
+}
+
+/// What became of one mutant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Verdict {
+    Caught,
+    /// The tests passed although the code is broken.
+    Survived,
+    /// The tests fail, or run nothing, without the patch.
+    BaselineRed,
+    DoesNotApply,
+    DoesNotCompile,
+    TimedOut,
+    /// The test command failed without any test failing.
+    NoTestFailed,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Caught => "caught",
+            Self::Survived => "SURVIVED: the tests pass although the code is broken",
+            Self::BaselineRed => "the tests do not pass without the patch",
+            Self::DoesNotApply => "the patch does not apply to the tree",
+            Self::DoesNotCompile => "the patched code does not compile",
+            Self::TimedOut => "the tests did not end in time",
+            Self::NoTestFailed => "the test command failed, but no test did",
+        })
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Report> {
+    let patches = chosen(workspace, &options.names)?;
+    if patches.is_empty() {
+        return Ok(Report::skipped("no mutant matches"));
+    }
+    let scratch = Scratch::new(workspace)?;
+    let baselines = baselines(&scratch, &patches)?;
+    let mut verdicts = Vec::new();
+    for patch in &patches {
+        println!("\nmutant {}: {}", patch.name, patch.breaks);
+        let verdict = if baselines[&patch.command()] {
+            try_one(&scratch, patch)?
+        } else {
+            Verdict::BaselineRed
+        };
+        println!("{verdict}");
+        verdicts.push((patch, verdict));
+    }
+    Ok(conclude(&verdicts))
+}
+
+fn chosen(workspace: &Workspace, names: &[String]) -> anyhow::Result<Vec<Patch>> {
+    workspace
+        .files()?
+        .iter()
+        .filter(|path| path.starts_with(FOLDER) && path.ends_with(".patch"))
+        .filter(|path| names.is_empty() || names.iter().any(|name| path.contains(name.as_str())))
+        .map(|path| {
+            let text = std::fs::read_to_string(workspace.root().join(path))
+                .with_context(|| format!("cannot read {path}"))?;
+            Patch::parse(path, &text).with_context(|| path.clone())
+        })
+        .collect()
+}
+
+/// Which of the patches' test commands pass on the tree as it is.
+fn baselines(scratch: &Scratch, patches: &[Patch]) -> anyhow::Result<BTreeMap<String, bool>> {
+    let mut green = BTreeMap::new();
+    for patch in patches {
+        if green.contains_key(&patch.command()) {
+            continue;
+        }
+        println!("\nwithout any patch:");
+        let passes = compiles(scratch, patch)? && passes(&test(scratch, patch)?);
+        green.insert(patch.command(), passes);
+    }
+    Ok(green)
+}
+
+/// Applies the patch, runs its tests, and puts the tree back.
+fn try_one(scratch: &Scratch, patch: &Patch) -> anyhow::Result<Verdict> {
+    if !scratch.apply(&patch.path)? {
+        scratch.restore()?;
+        return Ok(Verdict::DoesNotApply);
+    }
+    let verdict = if compiles(scratch, patch)? {
+        judge(&test(scratch, patch)?)
+    } else {
+        Verdict::DoesNotCompile
+    };
+    // A patch that git thought applied but that changed nothing has not broken anything.
+    if scratch.restore()? == 0 {
+        return Ok(Verdict::DoesNotApply);
+    }
+    Ok(verdict)
+}
+
+fn compiles(scratch: &Scratch, patch: &Patch) -> anyhow::Result<bool> {
+    let ending =
+        cargo(scratch, patch, "--no-run").run_within(BUILD_LIMIT, scratch.tree(), scratch.log())?;
+    if let Ending::Exited {
+        success: false,
+        output,
+    } = &ending
+    {
+        println!("{}", last_lines(output, 30));
+    }
+    Ok(matches!(ending, Ending::Exited { success: true, .. }))
+}
+
+fn test(scratch: &Scratch, patch: &Patch) -> anyhow::Result<Ending> {
+    cargo(scratch, patch, "--no-fail-fast").run_within(TEST_LIMIT, scratch.tree(), scratch.log())
+}
+
+fn cargo(scratch: &Scratch, patch: &Patch, flag: &str) -> Invocation {
+    let mut invocation = Invocation::cargo("test").argument(flag);
+    for argument in &patch.test {
+        invocation = invocation.argument(argument);
+    }
+    invocation = invocation.path_variable("CARGO_TARGET_DIR", &scratch.target(patch.loom));
+    if patch.loom {
+        for (name, value) in loom::variables(false) {
+            invocation = invocation.variable(name, value);
+        }
+    }
+    invocation
+}
+
+fn passes(ending: &Ending) -> bool {
+    match ending {
+        Ending::TimedOut => false,
+        Ending::Exited { success, output } => *success && Tally::read(output).passed > 0,
+    }
+}
+
+/// A red that counts is a test that failed, or a model that panicked beyond what the test runner can report.
+fn judge(ending: &Ending) -> Verdict {
+    match ending {
+        Ending::TimedOut => Verdict::TimedOut,
+        Ending::Exited { success: true, .. } => Verdict::Survived,
+        Ending::Exited { output, .. } => {
+            if output.contains("test result: FAILED") || output.contains("panicked at") {
+                Verdict::Caught
+            } else {
+                println!("{}", last_lines(output, 30));
+                Verdict::NoTestFailed
+            }
+        }
+    }
+}
+
+fn conclude(verdicts: &[(&Patch, Verdict)]) -> Report {
+    println!();
+    let mut tally = Tally::default();
+    for (patch, verdict) in verdicts {
+        println!("{:<44} {verdict}", patch.name);
+        if *verdict == Verdict::Caught {
+            tally.passed += 1;
+        } else {
+            tally.failed += 1;
+        }
+    }
+    let outcome = if tally.failed == 0 {
+        Outcome::Passed
+    } else {
+        Outcome::Failed(format!(
+            "{} of {} mutants were not caught",
+            tally.failed,
+            verdicts.len()
+        ))
+    };
+    Report { outcome, tally }
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exited(success: bool, output: &str) -> Ending {
+        Ending::Exited {
+            success,
+            output: output.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_failing_test_catches_the_mutant() {
+        let ending = exited(false, "test result: FAILED. 0 passed; 1 failed");
+        assert_eq!(judge(&ending), Verdict::Caught);
+    }
+
+    #[test]
+    fn a_model_that_aborts_catches_the_mutant() {
+        let ending = exited(
+            false,
+            "thread 'main' panicked at src/ring.rs:1:1:\ndeadlock",
+        );
+        assert_eq!(judge(&ending), Verdict::Caught);
+    }
+
+    #[test]
+    fn a_green_run_lets_the_mutant_survive() {
+        let ending = exited(true, "test result: ok. 1 passed; 0 failed");
+        assert_eq!(judge(&ending), Verdict::Survived);
+    }
+
+    #[test]
+    fn a_command_that_fails_without_a_failing_test_catches_nothing() {
+        let ending = exited(false, "error: no test target named `x`");
+        assert_eq!(judge(&ending), Verdict::NoTestFailed);
+    }
+
+    #[test]
+    fn a_filter_that_matches_no_test_is_no_baseline() {
+        assert!(!passes(&exited(
+            true,
+            "test result: ok. 0 passed; 0 failed"
+        )));
+        assert!(passes(&exited(true, "test result: ok. 1 passed; 0 failed")));
+    }
+
+    #[test]
+    fn every_kept_patch_has_a_readable_header() {
+        let workspace = Workspace::find().unwrap();
+        chosen(&workspace, &[]).unwrap();
+    }
+}

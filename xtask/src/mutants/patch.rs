@@ -1,0 +1,111 @@
+//! A kept patch: a header that says what it breaks and which test must notice, then a unified diff.
+//!
+//! ```text
+//! # crate: piton-timeline
+//! # test: -p piton-timeline --lib lane
+//! # loom: yes
+//! # breaks: a lane's completed number can go backwards
+//! --- a/crates/piton-timeline/src/lane.rs
+//! +++ b/crates/piton-timeline/src/lane.rs
+//! @@ …
+//! ```
+//! `test` holds arguments of `cargo test`; `loom` is left out for tests that run on the real primitives.
+
+use anyhow::Context as _;
+
+/// One mutant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Patch {
+    /// The file's name without folder and ending.
+    pub(crate) name: String,
+    /// The file, relative to the root.
+    pub(crate) path: String,
+    /// The arguments of `cargo test`.
+    pub(crate) test: Vec<String>,
+    /// Whether the tests are models, built under `cfg(loom)`.
+    pub(crate) loom: bool,
+    /// What the patch breaks, in one sentence.
+    pub(crate) breaks: String,
+}
+
+impl Patch {
+    /// Reads the header of the patch at `path`.
+    ///
+    /// # Errors
+    /// When a line of the header is missing, or the diff touches nothing of the crate that the header names.
+    pub(crate) fn parse(path: &str, text: &str) -> anyhow::Result<Self> {
+        let field = |key: &str| {
+            text.lines()
+                .take_while(|line| line.starts_with('#'))
+                .find_map(|line| {
+                    line.strip_prefix("# ")?
+                        .strip_prefix(key)?
+                        .strip_prefix(": ")
+                })
+                .map(str::trim)
+        };
+        let required = |key| field(key).with_context(|| format!("no line `# {key}: …`"));
+        let folder = format!("+++ b/crates/{}/", required("crate")?);
+        anyhow::ensure!(
+            text.lines().any(|line| line.starts_with(&folder)),
+            "the diff has no line `{folder}…`"
+        );
+        let name = path.rsplit('/').next().unwrap_or(path);
+        Ok(Self {
+            name: name.trim_end_matches(".patch").to_owned(),
+            path: path.to_owned(),
+            test: required("test")?
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
+            loom: field("loom") == Some("yes"),
+            breaks: required("breaks")?.to_owned(),
+        })
+    }
+
+    /// What is run for this patch; two patches with the same command share their baseline.
+    pub(crate) fn command(&self) -> String {
+        format!("{} {}", self.loom, self.test.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "\
+        # crate: piton-x\n\
+        # test: -p piton-x --lib ring\n\
+        # loom: yes\n\
+        # breaks: the reader looks too early\n\
+        --- a/crates/piton-x/src/ring.rs\n\
+        +++ b/crates/piton-x/src/ring.rs\n";
+
+    #[test]
+    fn a_complete_header_is_read() {
+        let patch = Patch::parse("xtask/mutants/ring_reads_early.patch", GOOD).unwrap();
+        assert_eq!(patch.name, "ring_reads_early");
+        assert_eq!(patch.test, ["-p", "piton-x", "--lib", "ring"]);
+        assert!(patch.loom);
+        assert_eq!(patch.breaks, "the reader looks too early");
+    }
+
+    #[test]
+    fn a_missing_line_is_named() {
+        let text = GOOD.replace("# breaks: the reader looks too early\n", "");
+        let error = Patch::parse("x.patch", &text).unwrap_err();
+        assert!(error.to_string().contains("breaks"));
+    }
+
+    #[test]
+    fn a_diff_of_another_crate_is_refused() {
+        let text = GOOD.replace("b/crates/piton-x/", "b/crates/piton-y/");
+        assert!(Patch::parse("x.patch", &text).is_err());
+    }
+
+    #[test]
+    fn a_header_inside_the_diff_does_not_count() {
+        let text = GOOD.replace("# loom: yes\n", "") + "# loom: yes\n";
+        assert!(!Patch::parse("x.patch", &text).unwrap().loom);
+    }
+}

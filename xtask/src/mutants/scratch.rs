@@ -1,0 +1,165 @@
+//! A copy of the tree in which patches may be applied.
+//!
+//! The copy is kept between runs and only files that differ are written, so that their times stay as they were and
+//! cargo rebuilds no more than the crate a patch touched. Its builds have target directories of their own: cargo
+//! names a package's build by its place in the workspace, so a copy that shared a directory with the original would
+//! be mistaken for it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::invocation::Invocation;
+use crate::workspace::Workspace;
+
+/// The copy, and where it builds.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    source: PathBuf,
+    files: BTreeSet<String>,
+    tree: PathBuf,
+    builds: PathBuf,
+    log: PathBuf,
+}
+
+impl Scratch {
+    /// Makes the copy equal to the working tree.
+    pub(crate) fn new(workspace: &Workspace) -> anyhow::Result<Self> {
+        let folder = workspace.target_for("mutants");
+        let scratch = Self::between(workspace.root(), workspace.files()?, &folder)?;
+        scratch.restore()?;
+        Ok(scratch)
+    }
+
+    fn between(source: &Path, files: BTreeSet<String>, folder: &Path) -> anyhow::Result<Self> {
+        let tree = folder.join("tree");
+        fs::create_dir_all(&tree)?;
+        Ok(Self {
+            source: source.to_owned(),
+            files,
+            tree,
+            builds: folder.join("target"),
+            log: folder.join("last.log"),
+        })
+    }
+
+    /// The root of the copy.
+    pub(crate) fn tree(&self) -> &Path {
+        &self.tree
+    }
+
+    /// Where the last command's output is.
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The target directory for builds with or without `cfg(loom)`.
+    pub(crate) fn target(&self, loom: bool) -> PathBuf {
+        self.builds.join(if loom { "loom" } else { "plain" })
+    }
+
+    /// Applies a patch of the working tree to the copy; false if it does not fit.
+    pub(crate) fn apply(&self, patch: &str) -> anyhow::Result<bool> {
+        let ran = Invocation::new("git", "apply --whitespace=nowarn")
+            .argument(self.source.join(patch).to_string_lossy())
+            // Without this git would find the repository around the target directory and take the paths from there.
+            .path_variable("GIT_CEILING_DIRECTORIES", &self.tree.join(".."))
+            .run(&self.tree)?;
+        Ok(ran.success)
+    }
+
+    /// Makes the copy equal to the working tree again and answers how many files differed.
+    pub(crate) fn restore(&self) -> anyhow::Result<usize> {
+        let mut differed = self.remove_strangers()?;
+        for path in &self.files {
+            let wanted = fs::read(self.source.join(path)).with_context(|| path.clone())?;
+            let place = self.tree.join(path);
+            if fs::read(&place).is_ok_and(|found| found == wanted) {
+                continue;
+            }
+            if let Some(folder) = place.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            fs::write(&place, wanted).with_context(|| place.display().to_string())?;
+            differed += 1;
+        }
+        Ok(differed)
+    }
+
+    /// Removes what is in the copy and not in the working tree: files of an older tree, or made by a patch.
+    fn remove_strangers(&self) -> anyhow::Result<usize> {
+        let mut removed = 0;
+        let mut folders = vec![self.tree.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder)? {
+                let place = entry?.path();
+                if place.is_dir() {
+                    folders.push(place);
+                    continue;
+                }
+                let path = place.strip_prefix(&self.tree)?.to_string_lossy();
+                if !self.files.contains(path.as_ref()) {
+                    fs::remove_file(&place)?;
+                    removed += 1;
+                }
+            }
+        }
+        Ok(removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A source folder with one file and a patch for it, and its scratch copy.
+    fn scratch(name: &str) -> (PathBuf, Scratch) {
+        let folder = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
+        let source = folder.join("source");
+        fs::create_dir_all(source.join("deep")).unwrap();
+        fs::write(source.join("deep/file.txt"), "right\n").unwrap();
+        let diff =
+            "# a header\n--- a/deep/file.txt\n+++ b/deep/file.txt\n@@ -1 +1 @@\n-right\n+wrong\n";
+        fs::write(source.join("break.patch"), diff).unwrap();
+        let misfit = diff.replace("-right", "-other");
+        fs::write(source.join("misfit.patch"), misfit).unwrap();
+        let files = BTreeSet::from(["deep/file.txt".to_owned()]);
+        let scratch = Scratch::between(&source, files, &folder.join("copy")).unwrap();
+        scratch.restore().unwrap();
+        (folder, scratch)
+    }
+
+    fn content(scratch: &Scratch) -> String {
+        fs::read_to_string(scratch.tree().join("deep/file.txt")).unwrap()
+    }
+
+    #[test]
+    fn a_patch_changes_the_copy_and_restore_undoes_it() {
+        let (folder, scratch) = scratch("applies");
+        assert!(scratch.apply("break.patch").unwrap());
+        assert_eq!(content(&scratch), "wrong\n");
+        assert_eq!(scratch.restore().unwrap(), 1);
+        assert_eq!(content(&scratch), "right\n");
+        assert_eq!(scratch.restore().unwrap(), 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_patch_that_does_not_fit_says_so() {
+        let (folder, scratch) = scratch("misfit");
+        assert!(!scratch.apply("misfit.patch").unwrap());
+        assert_eq!(content(&scratch), "right\n");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_the_tree_does_not_have_leaves_the_copy() {
+        let (folder, scratch) = scratch("stranger");
+        fs::write(scratch.tree().join("deep/stranger.txt"), "").unwrap();
+        assert_eq!(scratch.restore().unwrap(), 1);
+        assert!(!scratch.tree().join("deep/stranger.txt").exists());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,131 @@
+//! Which crate may depend on which.
+//!
+//! The table is ordered from the bottom up and an arrow may only point to a crate above it in the text, so there is
+//! no circle. Only normal dependencies count: tests may use what they like. Adding an arrow is a design decision;
+//! it goes into `docs/architecture.md` in the same change.
+
+use super::tree::{Finding, Tree};
+
+const ARROWS: &[(&str, &[&str])] = &[
+    // Knows nothing: the door to primitives, offsets, the contract.
+    ("piton-sync", &[]),
+    ("piton-suballoc", &[]),
+    ("piton-driver", &[]),
+    // Integers and their counters.
+    ("piton-timeline", &["piton-sync"]),
+    // Pure: links and devices as data.
+    ("piton-topology", &["piton-driver"]),
+    // Backends know the contract and not each other.
+    ("piton-sim", &["piton-driver", "piton-sync"]),
+    ("piton-conformance", &["piton-driver"]),
+    // The allocators know timelines, and neither streams nor a backend.
+    ("piton-alloc", ALLOCATOR),
+    ("piton-pinned", ALLOCATOR),
+    (
+        "piton-stream",
+        &["piton-timeline", "piton-driver", "piton-sync"],
+    ),
+    (
+        "piton-transfer",
+        &[
+            "piton-topology",
+            "piton-stream",
+            "piton-pinned",
+            "piton-timeline",
+            "piton-driver",
+            "piton-sync",
+        ],
+    ),
+    // The facade wires them together.
+    (
+        "piton",
+        &[
+            "piton-alloc",
+            "piton-driver",
+            "piton-pinned",
+            "piton-sim",
+            "piton-stream",
+            "piton-sync",
+            "piton-timeline",
+            "piton-topology",
+            "piton-transfer",
+        ],
+    ),
+    // The command also looks below the facade: replay and topo show single layers.
+    (
+        "piton-cli",
+        &[
+            "piton",
+            "piton-alloc",
+            "piton-conformance",
+            "piton-driver",
+            "piton-pinned",
+            "piton-sim",
+            "piton-stream",
+            "piton-suballoc",
+            "piton-sync",
+            "piton-timeline",
+            "piton-topology",
+            "piton-transfer",
+        ],
+    ),
+    ("piton-benches", &[]),
+    ("xtask", &[]),
+];
+
+const ALLOCATOR: &[&str] = &[
+    "piton-timeline",
+    "piton-suballoc",
+    "piton-driver",
+    "piton-sync",
+];
+
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in &tree.packages {
+        let manifest = format!("{}/Cargo.toml", package.folder);
+        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == package.name) else {
+            let message = format!("{} is not in the table of arrows", package.name);
+            findings.push(Finding::in_file(&manifest, message));
+            continue;
+        };
+        for lower in &package.depends_on {
+            if !allowed.contains(&lower.as_str()) {
+                let message = format!("{} may not depend on {lower}", package.name);
+                findings.push(Finding::in_file(&manifest, message));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_points_down_only() {
+        for (index, (name, allowed)) in ARROWS.iter().enumerate() {
+            for lower in *allowed {
+                let below = ARROWS[..index].iter().any(|(known, _)| known == lower);
+                assert!(below, "{name} -> {lower}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_arrow_between_allocators_is_found() {
+        let tree = Tree::default()
+            .with_package("piton-alloc", "crates/piton-alloc", &["piton-pinned"])
+            .with_package("piton-pinned", "crates/piton-pinned", &["piton-driver"]);
+        let findings = check(&tree);
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].path, "crates/piton-alloc/Cargo.toml");
+    }
+
+    #[test]
+    fn a_crate_without_a_place_is_found() {
+        let tree = Tree::default().with_package("piton-new", "crates/piton-new", &[]);
+        assert_eq!(check(&tree).len(), 1);
+    }
+}
