@@ -338,6 +338,20 @@ mod tests {
     }
 
     #[test]
+    fn parallel_links_are_counted_together() {
+        let mut builder = crate::MachineBuilder::new();
+        let a = builder.device("a").unwrap();
+        let b = builder.device("b").unwrap();
+        for (from, to) in [(a, b), (b, a), (a, b)] {
+            let kind = LinkKind::NvLink(crate::NvLinkVersion::V2);
+            builder.join(from, to, kind, 2).unwrap();
+        }
+        let machine = builder.build().unwrap();
+        let relations = machine.relations(machine.devices());
+        assert_eq!(relations.get(0, 1).unwrap().to_string(), "NV6");
+    }
+
+    #[test]
     fn nearer_is_smaller() {
         let words = [
             "X", "SIO", "NV1", "HCCS_SW", "PIX", "PXB", "PHB", "NODE", "SYS", "NA",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{DeviceId, LinkId, NodeId, NumaId};
+use crate::pci::PciAddress;
 
 /// A machine that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -166,6 +167,12 @@ pub enum Warning {
         /// How many NUMA nodes it may belong to.
         candidates: usize,
     },
+    /// A switch is in the file several times, with different things below: each is kept.
+    #[error("{node} is one of several switches at one PCI address")]
+    RepeatedSwitch {
+        /// A switch after the first.
+        node: NodeId,
+    },
     /// The machine shows no PCI bus at all (a sandbox).
     #[error(
         "this machine shows no PCI bus: devices, if any, are joined to the host by unknown links"
@@ -200,6 +207,78 @@ pub enum CaptureError {
         supported: u32,
     },
     /// Well formed, but no machine.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+/// A NCCL topology file that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NcclError {
+    /// More text than a machine can need.
+    #[error("{bytes} bytes of XML; a topology file has at most {limit}")]
+    TooLarge {
+        /// Length of the text.
+        bytes: usize,
+        /// The most that is read.
+        limit: usize,
+    },
+    /// Not XML, or with a document type, which is refused.
+    #[error("not XML: {0}")]
+    Xml(#[source] roxmltree::Error),
+    /// The outermost element is not `system`.
+    #[error("line {line}: the outermost element is not <system>")]
+    NoSystem {
+        /// Where it is.
+        line: u32,
+    },
+    /// An attribute that must be there is not.
+    #[error("line {line}: <{element}> has no attribute {attribute}")]
+    MissingAttribute {
+        /// Where the element is.
+        line: u32,
+        /// Its name.
+        element: &'static str,
+        /// The attribute.
+        attribute: &'static str,
+    },
+    /// An attribute that does not hold what its name promises.
+    #[error("line {line}: <{element}> has an attribute {attribute} that cannot be read")]
+    BadAttribute {
+        /// Where the element is.
+        line: u32,
+        /// Its name.
+        element: &'static str,
+        /// The attribute.
+        attribute: &'static str,
+    },
+    /// A format that is not known.
+    #[error("line {line}: version {found}; this program reads versions 1 and 2")]
+    Version {
+        /// Where it is said.
+        line: u32,
+        /// The file's version.
+        found: u32,
+    },
+    /// A function outside of any processor.
+    #[error("line {line}: <{element}> is not inside <cpu>")]
+    OutsideCpu {
+        /// Where the element is.
+        line: u32,
+        /// Its name.
+        element: &'static str,
+    },
+    /// A fabric link to a device that the file does not have.
+    #[error("line {line}: <{element}> ends at {target}, which is not in the file")]
+    UnknownTarget {
+        /// Where the element is.
+        line: u32,
+        /// Its name.
+        element: &'static str,
+        /// Where it ends.
+        target: PciAddress,
+    },
+    /// The facts were read and make no machine.
     #[error(transparent)]
     Build(#[from] BuildError),
 }

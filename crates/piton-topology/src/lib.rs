@@ -14,6 +14,7 @@
 //! | I want to … | look at |
 //! |---|---|
 //! | read this machine, or a captured sysfs tree | [`Machine::from_sysfs`], [`sysfs`] |
+//! | read a NCCL or RCCL topology file | [`Machine::from_nccl_xml`] |
 //! | write a machine down and read it elsewhere | [`Machine::to_json`], [`Machine::from_json`] |
 //! | build one by hand or from a number | [`MachineBuilder`], [`Machine::mesh`] and its neighbours |
 //! | know how far apart devices are | [`Machine::distances`], [`Machine::relations`], [`matrix_text`] |
@@ -41,6 +42,7 @@ mod link;
 mod machine;
 mod matrix;
 mod matrix_text;
+mod nccl;
 mod node;
 mod path;
 mod pci;
@@ -60,12 +62,13 @@ pub use capture::MAX_CAPTURE_BYTES;
 pub use cpu_list::{CpuList, CpuListError, MAX_CPU};
 pub use distance::{Distance, Relation};
 pub use drawing::{Highlight, svg};
-pub use error::{BuildError, CaptureError, Field, ProbeError, RouteError, Warning};
+pub use error::{BuildError, CaptureError, Field, NcclError, ProbeError, RouteError, Warning};
 pub use id::{DeviceId, LinkId, NodeId, NumaId};
 pub use link::{Link, LinkKind, NvLinkVersion, PcieGeneration, Provenance, XgmiVersion};
 pub use machine::Machine;
 pub use matrix::Matrix;
 pub use matrix_text::matrix_text;
+pub use nccl::MAX_NCCL_BYTES;
 pub use node::{Node, NodeKind, NumaNode};
 pub use path::Transit;
 pub use pci::{PciAddress, PciAddressError, PciIdentity};

@@ -144,9 +144,46 @@ impl PciIdentity {
     }
 }
 
+/// Megatransfers a second of a lane out of `8 GT/s`, `8.0 GT/s PCIe` and the like; `None` for
+/// `Unknown`, for an empty text and for any other.
+pub(crate) fn megatransfers(text: &str) -> Option<u32> {
+    let number = text.split_whitespace().next()?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let whole: u32 = whole.parse().ok()?;
+    let tenths: u32 = fraction.get(..1)?.parse().ok()?;
+    let rate = whole.checked_mul(1_000)?.checked_add(tenths * 100)?;
+    (rate > 0).then_some(rate)
+}
+
+/// Lanes of a link; `None` for what no link has: 0 and 255 stand for "not known".
+pub(crate) fn lanes(text: &str) -> Option<u8> {
+    let lanes: u16 = text.parse().ok()?;
+    let lanes = u8::try_from(lanes).ok()?;
+    (1..=32).contains(&lanes).then_some(lanes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_speed_is_read_in_every_way_kernels_have_written_it() {
+        for (text, rate) in [
+            ("2.5 GT/s", Some(2_500)),
+            ("8 GT/s", Some(8_000)),
+            ("16.0 GT/s PCIe", Some(16_000)),
+            ("32.0 GT/s PCIe", Some(32_000)),
+            ("Unknown", None),
+            ("Unknown speed", None),
+            ("", None),
+            ("99999999999 GT/s", None),
+            ("4294967295 GT/s", None),
+            (".5", None),
+            ("5.é", None),
+        ] {
+            assert_eq!(megatransfers(text), rate, "{text:?}");
+        }
+    }
 
     #[test]
     fn an_address_prints_as_it_is_read_domain_above_ffff_included() {

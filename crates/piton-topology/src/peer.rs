@@ -74,6 +74,7 @@ mod tests {
         assert!(!peers.allows(a, b));
         assert!(peers.allows(b, a));
         assert!(peers.allows(a, a));
+        assert!(PeerAccess::none().allows(a, a));
         peers.set(a, b, true);
         assert_eq!(peers, PeerAccess::all());
         let some: PeerAccess = [(a, b)].into_iter().collect();

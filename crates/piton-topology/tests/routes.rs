@@ -155,6 +155,9 @@ fn staging_pays_a_second_launch_and_one_chunk() {
         + rate.duration_of(64 * MIB).get()
         + rate.duration_of(MIB).get();
     assert_eq!(router.duration(&staged, 64 * MIB).get(), expected);
+    // A copy smaller than a chunk is one.
+    let expected = 10_000 + staged.latency.get() + 2 * rate.duration_of(4_096).get();
+    assert_eq!(router.duration(&staged, 4_096).get(), expected);
 }
 
 #[test]
@@ -185,6 +188,16 @@ fn candidates_say_in_one_sentence_why() {
     assert!(far.iter().any(|sentence| sentence.contains(refused)));
     let no_link = "refused, no link and no link switch joins them";
     assert!(far.iter().any(|sentence| sentence.contains(no_link)));
+}
+
+#[test]
+fn memory_near_either_end_is_considered_for_staging() {
+    let router = Router::new(&linked_pairs(), &PeerAccess::none());
+    let candidates = router.candidates(device(0), device(3), MIB).unwrap();
+    for numa in [0, 1].map(NumaId::new) {
+        let staged = Some(RouteKind::Staged { numa });
+        assert!(candidates.iter().any(|one| one.kind() == staged));
+    }
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use piton_topology::{
-    Distance, Field, Machine, NumaId, PeerAccess, ProbeError, RouteKind, Router, Warning,
+    DeviceId, Distance, Field, Machine, NodeKind, NumaId, PeerAccess, ProbeError, RouteKind,
+    Router, Warning,
 };
 
 /// A sysfs tree in a folder that goes away.
@@ -104,14 +105,33 @@ fn copied_folders_are_put_together_by_bus_numbers() {
     // By address: the one on the root bus comes first.
     assert_eq!(distance(&machine, 1, 2), Distance::Pix);
     assert_eq!(distance(&machine, 0, 1), Distance::Phb);
+    // The root port is part of the host bridge, the other three are one switch.
+    let switches = machine.nodes().iter();
+    let switches = switches.filter(|node| node.kind == NodeKind::Switch);
+    assert_eq!(switches.count(), 1);
+    let address = "0000:03:00.0".parse().unwrap();
+    assert_eq!(machine.device_at(address), Some(DeviceId::new(1)));
+}
+
+#[test]
+fn a_switch_right_on_the_root_bus_is_known_by_its_slots() {
+    let tree = Tree::new();
+    tree.numa(0, "0-3");
+    tree.bridge("0000:00:01.0", 1, 3);
+    tree.bridge("0000:01:00.0", 2, 2);
+    tree.bridge("0000:01:01.0", 3, 3);
+    tree.function("0000:02:00.0", GPU, &[]);
+    tree.function("0000:03:00.0", GPU, &[]);
+    assert_eq!(distance(&tree.machine(), 0, 1), Distance::Pix);
 }
 
 #[test]
 fn a_domain_above_ffff_has_host_bridges_of_its_own() {
     let tree = Tree::new();
     tree.numa(0, "0-3");
-    tree.function("0000:00:02.0", GPU, &[("numa_node", "0")]);
-    tree.function("10000:00:02.0", GPU, &[("numa_node", "0")]);
+    tree.bridge("0000:00:01.0", 1, 5);
+    tree.function("0000:02:00.0", GPU, &[("numa_node", "0")]);
+    tree.function("10000:02:00.0", GPU, &[("numa_node", "0")]);
     assert_eq!(distance(&tree.machine(), 0, 1), Distance::Node);
 }
 

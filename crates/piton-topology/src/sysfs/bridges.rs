@@ -35,8 +35,8 @@ fn chain_by_bus(tree: &SysfsTree, below: PciAddress) -> Vec<PciAddress> {
             inside.then_some((last.saturating_sub(first), bridge.address))
         })
         .collect();
-    // The narrowest range is the nearest bridge; of two as wide, the one on the later bus.
-    above.sort_by_key(|(span, address)| (*span, std::cmp::Reverse(*address)));
+    // The narrowest range is the nearest bridge.
+    above.sort_unstable();
     above.into_iter().map(|(_, address)| address).collect()
 }
 

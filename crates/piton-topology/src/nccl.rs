@@ -1,0 +1,44 @@
+//! Reads the topology files of NCCL (version 1) and RCCL (version 2).
+//!
+//! The file is a tree: `system` holds a `cpu` for each NUMA node, that holds `pci` functions inside
+//! each other (a bridge is a switch, seen once), and a `pci` holds a `gpu` with its `nvlink` or `xgmi`
+//! links, or a `nic` with its `net` ports. Host bridges are not in it: each `cpu` gets one, so what other
+//! tools split into `PHB` and `NODE` is `PHB` here, as it is in the library.
+//!
+//! Put right: links from a device to itself are dropped with a warning; functions without speed get a
+//! default; all NVSwitches are one; a Broadcom switch that shows itself as two levels is one.
+
+mod assemble;
+mod element;
+
+use roxmltree::{Document, ParsingOptions};
+
+use crate::error::NcclError;
+use crate::machine::Machine;
+
+/// The most bytes of XML that are read; real files have about 30 thousand.
+pub const MAX_NCCL_BYTES: usize = 16 << 20;
+
+/// The most elements, attributes and texts of a file.
+const MAX_XML_NODES: u32 = 1 << 20;
+
+impl Machine {
+    /// Reads the topology file that NCCL writes for `NCCL_TOPO_DUMP_FILE`, or RCCL's.
+    ///
+    /// # Errors
+    /// [`NcclError`] with the line: too large, not XML, an attribute missing or not readable, another
+    /// version, or no machine. Document types are refused, so nothing expands.
+    pub fn from_nccl_xml(text: &str) -> Result<Self, NcclError> {
+        let (bytes, limit) = (text.len(), MAX_NCCL_BYTES);
+        if bytes > limit {
+            return Err(NcclError::TooLarge { bytes, limit });
+        }
+        let options = ParsingOptions {
+            allow_dtd: false,
+            nodes_limit: MAX_XML_NODES,
+            ..ParsingOptions::default()
+        };
+        let document = Document::parse_with_options(text, options).map_err(NcclError::Xml)?;
+        assemble::machine(&document)
+    }
+}

@@ -1,0 +1,302 @@
+//! Makes a machine of a topology file's elements.
+
+use std::collections::{BTreeMap, HashMap};
+
+use roxmltree::Document;
+
+use super::element::{self, Element};
+use crate::builder::MachineBuilder;
+use crate::error::{NcclError, Warning};
+use crate::id::{NodeId, NumaId};
+use crate::link::{Link, LinkKind, NvLinkVersion, PcieGeneration, XgmiVersion};
+use crate::machine::Machine;
+use crate::pci::{PciAddress, PciIdentity};
+
+/// Class of an NVSwitch as the target of a link.
+const NVSWITCH: u32 = 0x06_8000;
+/// Class of a processor with NVLinks (POWER) as the target of a link.
+const PROCESSOR: u32 = 0x06_8001;
+
+pub(super) fn machine(document: &Document<'_>) -> Result<Machine, NcclError> {
+    let system = Element {
+        node: document.root_element(),
+        name: "system",
+    };
+    if !system.node.has_tag_name("system") {
+        let line = system.line();
+        return Err(NcclError::NoSystem { line });
+    }
+    let found = system.required("version", |text| text.parse().ok())?;
+    if !(1..=2).contains(&found) {
+        let line = system.line();
+        return Err(NcclError::Version { line, found });
+    }
+    let mut assembly = Assembly::default();
+    for cpu in system.children("cpu") {
+        assembly.add_cpu(cpu)?;
+    }
+    assembly.join_cpus()?;
+    assembly.add_fabric()?;
+    Ok(assembly.builder.build()?)
+}
+
+/// The node above an element, and what is needed to recognise a switch in two halves.
+#[derive(Clone, Copy)]
+struct Above {
+    node: NodeId,
+    /// The memory of the processor they hang off.
+    memory: NodeId,
+    /// Set where the node is the outer half of a Broadcom switch of this generation.
+    broadcom: Option<u8>,
+}
+
+/// Kind and lanes of the fabric link between two nodes, the smaller first.
+type FabricLinks = BTreeMap<(NodeId, NodeId), (LinkKind, u16)>;
+
+/// A `gpu` element, to read its links once all devices are known.
+struct Gpu<'d> {
+    node: NodeId,
+    /// The memory of its processor.
+    memory: NodeId,
+    element: Element<'d>,
+}
+
+#[derive(Default)]
+struct Assembly<'d> {
+    builder: MachineBuilder,
+    memories: Vec<NodeId>,
+    at: HashMap<PciAddress, NodeId>,
+    /// How often each switch was seen.
+    switches: HashMap<PciAddress, u32>,
+    gpus: Vec<Gpu<'d>>,
+    nics: usize,
+}
+
+impl<'d> Assembly<'d> {
+    fn add_cpu(&mut self, cpu: Element<'d>) -> Result<(), NcclError> {
+        let numa = cpu.required("numaid", |text| text.parse::<i32>().ok())?;
+        let cpus = cpu.optional("affinity", element::cpu_mask)?;
+        // A virtual machine says -1: its memory is wherever it is.
+        let id = NumaId::new(u16::try_from(numa.max(0)).unwrap_or(u16::MAX));
+        let memory = self.builder.numa(id, cpus.unwrap_or_default())?;
+        let bridge = self
+            .builder
+            .host_bridge(format!("host bridge {}", id.get()))?;
+        self.builder.join(bridge, memory, LinkKind::MemoryBus, 1)?;
+        self.memories.push(memory);
+        let above = Above {
+            node: bridge,
+            memory,
+            broadcom: None,
+        };
+        for nic in cpu.children("nic") {
+            self.add_nic_without_slot(nic, bridge)?;
+        }
+        // A stack instead of recursion: how deep the elements nest is up to the file.
+        let mut stack: Vec<(Element<'d>, Above)> =
+            cpu.children("pci").map(|pci| (pci, above)).collect();
+        stack.reverse();
+        while let Some((pci, above)) = stack.pop() {
+            let above = self.add_function(pci, above)?;
+            let before = stack.len();
+            stack.extend(pci.children("pci").map(|below| (below, above)));
+            stack[before..].reverse();
+        }
+        Ok(())
+    }
+
+    /// Adds a `pci` element below `above`; returns what is above its own children.
+    fn add_function(&mut self, pci: Element<'d>, above: Above) -> Result<Above, NcclError> {
+        let (address, identity) = pci.function()?;
+        let gpu = pci.children("gpu").next();
+        if identity.is_bridge() {
+            return self.add_switch(pci, address, identity, above);
+        }
+        let node = if gpu.is_some() || identity.is_device() {
+            let number = self.builder.devices.len();
+            self.builder.device(format!("GPU{number}"))?
+        } else if identity.is_nic() || pci.children("nic").next().is_some() {
+            let name = self.nic_name(pci.children("nic").next());
+            self.builder.nic(name)?
+        } else {
+            return Ok(above);
+        };
+        let memory = above.memory;
+        self.gpus.extend(gpu.map(|element| Gpu {
+            node,
+            memory,
+            element,
+        }));
+        self.place(node, address, identity);
+        self.join_above(pci, node, above.node)?;
+        Ok(above)
+    }
+
+    fn add_switch(
+        &mut self,
+        pci: Element<'d>,
+        address: PciAddress,
+        identity: PciIdentity,
+        above: Above,
+    ) -> Result<Above, NcclError> {
+        let inner = pci.broadcom_level(identity, 1);
+        if inner.is_some() && inner == above.broadcom {
+            return Ok(above);
+        }
+        let node = self.switch_node(address, identity)?;
+        self.join_above(pci, node, above.node)?;
+        let broadcom = pci.broadcom_level(identity, 0);
+        Ok(Above {
+            node,
+            broadcom,
+            ..above
+        })
+    }
+
+    /// Some files show a switch once for each device below it. The library takes them for different
+    /// ones, and so does this reader: only the first has the address.
+    fn switch_node(
+        &mut self,
+        address: PciAddress,
+        identity: PciIdentity,
+    ) -> Result<NodeId, NcclError> {
+        let times = self.switches.entry(address).or_insert(0);
+        *times += 1;
+        if *times > 1 {
+            let node = self.builder.switch(format!("{address} ({times})"))?;
+            self.builder.warn(Warning::RepeatedSwitch { node });
+            return Ok(node);
+        }
+        let node = self.builder.switch(address.to_string())?;
+        self.place(node, address, identity);
+        Ok(node)
+    }
+
+    fn place(&mut self, node: NodeId, address: PciAddress, identity: PciIdentity) {
+        self.builder.pci(node, address, Some(identity));
+        self.at.insert(address, node);
+    }
+
+    fn join_above(
+        &mut self,
+        pci: Element<'_>,
+        node: NodeId,
+        above: NodeId,
+    ) -> Result<(), NcclError> {
+        let Some((generation, lanes)) = pci.link() else {
+            return self.join_unsaid(node, above);
+        };
+        let link = Link::with_defaults(node, above, LinkKind::Pcie(generation), lanes);
+        Ok(self.builder.link(link.declared())?)
+    }
+
+    /// A link that does not say how fast it is.
+    fn join_unsaid(&mut self, node: NodeId, above: NodeId) -> Result<(), NcclError> {
+        self.builder.warn(Warning::NoLinkSpeed { node });
+        let kind = LinkKind::Pcie(PcieGeneration::Gen3);
+        Ok(self.builder.join(node, above, kind, 16)?)
+    }
+
+    fn add_nic_without_slot(&mut self, nic: Element<'d>, bridge: NodeId) -> Result<(), NcclError> {
+        let name = self.nic_name(Some(nic));
+        let node = self.builder.nic(name)?;
+        self.join_unsaid(node, bridge)
+    }
+
+    /// The name of its first port and a number: names repeat between files' ports.
+    fn nic_name(&mut self, nic: Option<Element<'_>>) -> String {
+        let number = self.nics;
+        self.nics += 1;
+        let port = nic.and_then(|nic| nic.children("net").next());
+        let name = port.and_then(|port| port.node.attribute("name"));
+        let name = name.filter(|name| name.len() < 64 && !name.chars().any(char::is_control));
+        match name {
+            Some(name) if !name.is_empty() => format!("NIC{number} {name}"),
+            _ => format!("NIC{number}"),
+        }
+    }
+
+    fn join_cpus(&mut self) -> Result<(), NcclError> {
+        for (position, a) in self.memories.iter().enumerate() {
+            for b in &self.memories[position + 1..] {
+                self.builder.join(*a, *b, LinkKind::Smp, 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the links of the device fabric.
+    fn add_fabric(&mut self) -> Result<(), NcclError> {
+        let mut links = FabricLinks::new();
+        let mut switch = None;
+        for gpu in std::mem::take(&mut self.gpus) {
+            for (name, kind) in kinds_of(gpu.element)? {
+                for link in gpu.element.children(name) {
+                    let lanes: u16 = link.required("count", |text| text.parse().ok())?;
+                    let class = link.optional("tclass", element::hex)?;
+                    let end = match class {
+                        Some(NVSWITCH) => self.nvswitch(&mut switch)?,
+                        Some(PROCESSOR) => gpu.memory,
+                        _ => self.target(link)?,
+                    };
+                    let ends = (gpu.node.min(end), gpu.node.max(end));
+                    let known = &mut links.entry(ends).or_insert((kind, 0)).1;
+                    *known = if class == Some(NVSWITCH) {
+                        // Several switches are one node here: their links add up.
+                        known.saturating_add(lanes)
+                    } else {
+                        // A link between two devices is in the file from both ends.
+                        lanes.max(*known)
+                    };
+                }
+            }
+        }
+        for ((a, b), (kind, lanes)) in links {
+            let link = Link::with_defaults(a, b, kind, lanes);
+            self.builder.link(link.declared())?;
+        }
+        Ok(())
+    }
+
+    /// The one node that stands for all NVSwitches, added when first needed.
+    fn nvswitch(&mut self, switch: &mut Option<NodeId>) -> Result<NodeId, NcclError> {
+        if let Some(node) = *switch {
+            return Ok(node);
+        }
+        let node = self.builder.link_switch("NVSwitch")?;
+        *switch = Some(node);
+        Ok(node)
+    }
+
+    fn target(&self, link: Element<'_>) -> Result<NodeId, NcclError> {
+        let target: PciAddress = link.required("target", |text| text.parse().ok())?;
+        let known = self.at.get(&target).copied();
+        known.ok_or_else(|| NcclError::UnknownTarget {
+            line: link.line(),
+            element: link.name,
+            target,
+        })
+    }
+}
+
+/// The names of link elements, and what they are on this device.
+fn kinds_of(gpu: Element<'_>) -> Result<[(&'static str, LinkKind); 2], NcclError> {
+    let compute = gpu.optional("sm", |text| text.parse::<u32>().ok())?;
+    let version = match compute {
+        Some(..70) => NvLinkVersion::V1,
+        Some(70..80) => NvLinkVersion::V2,
+        Some(90..100) => NvLinkVersion::V4,
+        Some(100..) => NvLinkVersion::V5,
+        _ => NvLinkVersion::V3,
+    };
+    let architecture = gpu.node.attribute("gcn").unwrap_or("");
+    let xgmi = match architecture.trim_start_matches("gfx") {
+        "910" | "90a" => XgmiVersion::Gfx90a,
+        newer if newer.starts_with("94") => XgmiVersion::Gfx94x,
+        _ => XgmiVersion::Gfx906,
+    };
+    Ok([
+        ("nvlink", LinkKind::NvLink(version)),
+        ("xgmi", LinkKind::Xgmi(xgmi)),
+    ])
+}

@@ -1,0 +1,229 @@
+//! The NCCL reader against real files, with the library's own answers beside them.
+//!
+//! The files are not part of this repository: without them the first test says so and passes.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "a skipped test says so, and a run says how much agrees"
+)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot set up its case has failed"
+)]
+
+use std::path::{Path, PathBuf};
+
+use piton_topology::{
+    Distance, LinkKind, MAX_NCCL_BYTES, Machine, NcclError, NodeId, NodeKind, Warning,
+};
+use proptest::prelude::*;
+use serde_json::Value;
+
+fn files() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/topologies/nccl_xml");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        println!("skipped: no topology files at shared/topologies/nccl_xml");
+        return Vec::new();
+    };
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "xml"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// The library's words for a distance of ours.
+fn library_words(distance: Distance) -> &'static [&'static str] {
+    match distance {
+        Distance::Same => &["LOC"],
+        Distance::Link | Distance::LinkSwitch => &["NVL", "XGMI"],
+        Distance::Pix => &["PIX"],
+        Distance::Pxb => &["PXB"],
+        Distance::Phb => &["PHB"],
+        Distance::Sys => &["SYS"],
+        _ => &[],
+    }
+}
+
+fn device_at(machine: &Machine, address: &Value) -> NodeId {
+    let address = address.as_str().unwrap().parse().unwrap();
+    machine
+        .device_node(machine.device_at(address).unwrap())
+        .unwrap()
+}
+
+#[test]
+fn devices_are_as_far_apart_as_the_library_says() {
+    let (mut machines, mut pairs) = (0, 0);
+    for file in files() {
+        let expected = std::fs::read_to_string(file.with_extension("expected.json")).unwrap();
+        let expected: Value = serde_json::from_str(&expected).unwrap();
+        let found = &expected["found"];
+        let Some(gpus) = found["gpus"].as_array() else {
+            continue;
+        };
+        let machine = Machine::from_nccl_xml(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let nodes: Vec<NodeId> = gpus.iter().map(|gpu| device_at(&machine, gpu)).collect();
+        let relations = machine.relations(&nodes);
+        let rows = found["gpu_gpu_type"].as_array().unwrap();
+        for (row, words) in rows.iter().enumerate() {
+            for (column, word) in words.as_str().unwrap().split(' ').enumerate() {
+                let distance = relations.get(row, column).unwrap().distance;
+                let place = format!("{}: {row} to {column}", file.display());
+                assert!(
+                    library_words(distance).contains(&word),
+                    "{place} is {distance}, expected {word}"
+                );
+                pairs += 1;
+            }
+        }
+        machines += 1;
+    }
+    println!("{machines} machines, {pairs} pairs agree");
+}
+
+#[test]
+fn every_file_gives_a_machine_or_says_where_it_is_wrong() {
+    for file in files() {
+        let text = std::fs::read_to_string(&file).unwrap();
+        match Machine::from_nccl_xml(&text) {
+            Ok(machine) => {
+                let json = machine.to_json().unwrap();
+                assert_eq!(Machine::from_json(&json).unwrap(), machine);
+            }
+            Err(error) => {
+                println!("{}: {error}", file.display());
+                assert!(error.to_string().contains("line "), "{error}");
+            }
+        }
+    }
+}
+
+/// Two devices under one switch, with NVLinks between them, one to itself, and a card with two ports.
+const SMALL: &str = r#"
+<system version="1">
+  <cpu numaid="1" affinity="0f" arch="x86_64">
+    <pci busid="0000:01:00.0" class="0x060400" link_speed="16.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:02:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+        <gpu dev="0" sm="80">
+          <nvlink target="0000:03:00.0" count="4" tclass="0x030200"/>
+          <nvlink target="0000:02:00.0" count="1" tclass="0x030200"/>
+        </gpu>
+      </pci>
+      <pci busid="0000:03:00.0" class="0x030200" link_speed="" link_width="0">
+        <gpu dev="1" sm="80"><nvlink target="0000:02:00.0" count="4" tclass="0x030200"/></gpu>
+      </pci>
+    </pci>
+    <nic><net name="eth0"/><net name="eth1"/></nic>
+  </cpu>
+</system>"#;
+
+fn changed(from: &str, to: &str) -> NcclError {
+    assert!(SMALL.contains(from));
+    Machine::from_nccl_xml(&SMALL.replacen(from, to, 1)).unwrap_err()
+}
+
+#[test]
+fn a_small_file_is_read_with_its_oddities() {
+    let machine = Machine::from_nccl_xml(SMALL).unwrap();
+    assert_eq!(machine.device_count(), 2);
+    let relations = machine.relations(machine.devices());
+    assert_eq!(relations.get(0, 1).unwrap().to_string(), "NV4");
+    let fabric = machine.links().iter().filter(|link| link.kind.is_fabric());
+    assert_eq!(fabric.count(), 1);
+    let itself = machine.devices()[0];
+    assert!(
+        machine
+            .warnings()
+            .contains(&Warning::SelfLink { node: itself })
+    );
+    let node = machine.devices()[1];
+    assert!(machine.warnings().contains(&Warning::NoLinkSpeed { node }));
+    assert_eq!(machine.numa()[0].cpus.to_string(), "0-3");
+    let nics = machine
+        .nodes()
+        .iter()
+        .filter(|node| node.kind == NodeKind::Nic);
+    assert_eq!(nics.count(), 1);
+    let switch = machine.links().iter().find(|link| link.a == NodeId::new(2));
+    assert!(matches!(switch.unwrap().kind, LinkKind::Pcie(_)));
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line() {
+    assert!(matches!(
+        changed(" class=\"0x060400\"", ""),
+        NcclError::MissingAttribute {
+            line: 4,
+            element: "pci",
+            attribute: "class"
+        }
+    ));
+    assert!(matches!(
+        changed("0000:01:00.0", "zero"),
+        NcclError::BadAttribute {
+            attribute: "busid",
+            ..
+        }
+    ));
+    assert!(matches!(
+        changed("version=\"1\"", "version=\"9\""),
+        NcclError::Version { found: 9, line: 2 }
+    ));
+    assert!(matches!(
+        changed("target=\"0000:03:00.0\"", "target=\"0000:04:00.0\""),
+        NcclError::UnknownTarget { line: 7, .. }
+    ));
+    let other = Machine::from_nccl_xml("<topology/>");
+    assert!(matches!(other, Err(NcclError::NoSystem { line: 1 })));
+}
+
+#[test]
+fn entities_and_oversize_are_refused() {
+    let bomb = "<!DOCTYPE a [<!ENTITY b \"c\">]><system version=\"1\">&b;</system>";
+    assert!(matches!(
+        Machine::from_nccl_xml(bomb),
+        Err(NcclError::Xml(_))
+    ));
+    let long = " ".repeat(MAX_NCCL_BYTES + 1);
+    assert!(matches!(
+        Machine::from_nccl_xml(&long),
+        Err(NcclError::TooLarge { .. })
+    ));
+}
+
+#[test]
+fn deep_nesting_does_not_overflow_the_stack() {
+    let deep = 100_000;
+    let open = "<pci busid=\"0000:01:00.0\" class=\"0x010000\">".repeat(deep);
+    let text = format!(
+        "<system version=\"1\"><cpu numaid=\"0\">{open}{}</cpu></system>",
+        "</pci>".repeat(deep)
+    );
+    // Any answer will do.
+    let _answer = Machine::from_nccl_xml(&text);
+}
+
+proptest! {
+    #[test]
+    fn a_file_cut_short_is_refused(at: prop::sample::Index) {
+        let cut = &SMALL[..at.index(SMALL.len())];
+        prop_assert!(Machine::from_nccl_xml(cut).is_err());
+    }
+
+    #[test]
+    fn a_file_with_a_changed_byte_gives_an_answer(at: prop::sample::Index, byte in 0x20..0x7f_u8) {
+        let mut bytes = SMALL.as_bytes().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Ok(machine) = Machine::from_nccl_xml(std::str::from_utf8(&bytes).unwrap()) {
+            prop_assert_eq!(machine.distances().side(), machine.device_count());
+        }
+    }
+
+    #[test]
+    fn any_text_gives_an_answer(text: String) {
+        prop_assert!(Machine::from_nccl_xml(&text).is_err());
+    }
+}
