@@ -4,7 +4,7 @@ use piton_driver::{DevicePtr, DeviceRange};
 use piton_suballoc::ExtentId;
 use piton_timeline::{Frontier, LaneId};
 
-/// Which pool. Numbers are given once per process and never again.
+/// Which pool: a random number, so that an allocation of a pool that is gone is not taken for another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PoolId(pub(crate) u64);
 

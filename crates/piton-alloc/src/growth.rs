@@ -4,7 +4,8 @@
 //! The pool has two locks. `books` guards all state and is held for a search at most. `turn` is taken by whoever is
 //! about to call the source and held during the call, so that one thread at a time grows or shrinks the pool; the
 //! others who found nothing wait for it and search again before they grow in turn. Allocations that what is held can
-//! serve, and all frees, need `books` alone and never wait for the source. Lock order: `turn`, then `books`.
+//! serve, and all frees, need `books` alone and never wait for the source. Lock order: `turn`, then `books`, then those
+//! of the timeline, which does not block.
 //!
 //! - A Block is in the index only while the source regards it as allocated: it is added after the source gave it, and
 //!   withdrawn before the source is asked to take it.

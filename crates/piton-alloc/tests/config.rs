@@ -1,5 +1,7 @@
 //! Settings that contradict each other, or could have no effect, are refused when the pool is made.
 
+#![cfg(not(loom))]
+
 mod source;
 
 use std::sync::Arc;
