@@ -48,15 +48,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Re
     let mut tally = Tally::default();
     let mut fallen = Vec::new();
     for name in names {
-        let ran = cargo_fuzz(workspace, "run")
-            .argument(&name)
-            .argument("--")
-            .argument(format!("-max_total_time={}", options.seconds))
-            .argument(format!("-timeout={INPUT_TIMEOUT_SECONDS}"))
-            .argument("-print_final_stats=1")
-            .argument("-verbosity=0")
-            .run(workspace.root())?;
-        if ran.success {
+        if run_one(workspace, &name, options.seconds)? {
             tally.passed += 1;
         } else {
             tally.failed += 1;
@@ -72,6 +64,26 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Re
         ))
     };
     Ok(Report { outcome, tally })
+}
+
+/// Runs one target from what earlier runs found and the seeds kept beside it; true if nothing fell over.
+fn run_one(workspace: &Workspace, name: &str, seconds: u32) -> anyhow::Result<bool> {
+    let corpus = format!("fuzz/corpus/{name}");
+    std::fs::create_dir_all(workspace.root().join(&corpus))?;
+    let mut invocation = cargo_fuzz(workspace, "run").argument(name).argument(corpus);
+    let seeds = format!("fuzz/seeds/{name}");
+    if workspace.root().join(&seeds).is_dir() {
+        invocation = invocation.argument(seeds);
+    }
+    let ran = invocation
+        .argument("--")
+        .argument(format!("-max_total_time={seconds}"))
+        .argument(format!("-timeout={INPUT_TIMEOUT_SECONDS}"))
+        .argument("-print_final_stats=1")
+        .argument("-verbosity=0")
+        .argument("-print_funcs=0")
+        .run(workspace.root())?;
+    Ok(ran.success)
 }
 
 /// The standard library as the toolchain ships it: building it would need its sources.

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! # crate: piton-timeline
-//! # test: -p piton-timeline --lib lane
+//! # test: --release --lib loom_tests
 //! # loom: yes
 //! # breaks: a lane's completed number can go backwards
 //! --- a/crates/piton-timeline/src/lane.rs
 //! +++ b/crates/piton-timeline/src/lane.rs
 //! @@ …
 //! ```
-//! `test` holds arguments of `cargo test`; `loom` is left out for tests that run on the real primitives.
+//! `test` holds what follows `cargo test -p CRATE`; `loom` is left out for tests that run on the real primitives.
 
 use anyhow::Context as _;
 
@@ -20,7 +20,7 @@ pub(crate) struct Patch {
     pub(crate) name: String,
     /// The file, relative to the root.
     pub(crate) path: String,
-    /// The arguments of `cargo test`.
+    /// The arguments of `cargo test`, the package first.
     pub(crate) test: Vec<String>,
     /// Whether the tests are models, built under `cfg(loom)`.
     pub(crate) loom: bool,
@@ -45,7 +45,8 @@ impl Patch {
                 .map(str::trim)
         };
         let required = |key| field(key).with_context(|| format!("no line `# {key}: …`"));
-        let folder = format!("+++ b/crates/{}/", required("crate")?);
+        let package = required("crate")?;
+        let folder = format!("+++ b/crates/{package}/");
         anyhow::ensure!(
             text.lines().any(|line| line.starts_with(&folder)),
             "the diff has no line `{folder}…`"
@@ -54,8 +55,9 @@ impl Patch {
         Ok(Self {
             name: name.trim_end_matches(".patch").to_owned(),
             path: path.to_owned(),
-            test: required("test")?
-                .split_whitespace()
+            test: ["-p", package]
+                .into_iter()
+                .chain(required("test")?.split_whitespace())
                 .map(str::to_owned)
                 .collect(),
             loom: field("loom") == Some("yes"),
@@ -75,7 +77,7 @@ mod tests {
 
     const GOOD: &str = "\
         # crate: piton-x\n\
-        # test: -p piton-x --lib ring\n\
+        # test: --lib ring\n\
         # loom: yes\n\
         # breaks: the reader looks too early\n\
         --- a/crates/piton-x/src/ring.rs\n\

@@ -19,8 +19,8 @@ use crate::workspace::Workspace;
 pub(crate) struct Scratch {
     source: PathBuf,
     files: BTreeSet<String>,
+    folder: PathBuf,
     tree: PathBuf,
-    builds: PathBuf,
     log: PathBuf,
 }
 
@@ -39,8 +39,8 @@ impl Scratch {
         Ok(Self {
             source: source.to_owned(),
             files,
+            folder: folder.to_owned(),
             tree,
-            builds: folder.join("target"),
             log: folder.join("last.log"),
         })
     }
@@ -57,7 +57,7 @@ impl Scratch {
 
     /// The target directory for builds with or without `cfg(loom)`.
     pub(crate) fn target(&self, loom: bool) -> PathBuf {
-        self.builds.join(if loom { "loom" } else { "plain" })
+        self.folder.join(if loom { "build-loom" } else { "build" })
     }
 
     /// Applies a patch of the working tree to the copy; false if it does not fit.
@@ -65,7 +65,7 @@ impl Scratch {
         let ran = Invocation::new("git", "apply --whitespace=nowarn")
             .argument(self.source.join(patch).to_string_lossy())
             // Without this git would find the repository around the target directory and take the paths from there.
-            .path_variable("GIT_CEILING_DIRECTORIES", &self.tree.join(".."))
+            .path_variable("GIT_CEILING_DIRECTORIES", &self.folder)
             .run(&self.tree)?;
         Ok(ran.success)
     }

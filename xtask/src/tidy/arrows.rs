@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-topology", &["piton-driver"]),
     // Backends know the contract and not each other.
     ("piton-sim", &["piton-driver", "piton-sync"]),
-    ("piton-conformance", &["piton-driver"]),
+    ("piton-conformance", &["piton-driver", "piton-sync"]),
     // The allocators know timelines, and neither streams nor a backend.
     ("piton-alloc", ALLOCATOR),
     ("piton-pinned", ALLOCATOR),
@@ -36,11 +36,25 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton-sync",
         ],
     ),
+    // Buffers that remember their uses: what the facade needs and may not do itself, as it forbids unsafe code.
+    (
+        "piton-buffer",
+        &[
+            "piton-alloc",
+            "piton-driver",
+            "piton-pinned",
+            "piton-stream",
+            "piton-sync",
+            "piton-timeline",
+            "piton-transfer",
+        ],
+    ),
     // The facade wires them together.
     (
         "piton",
         &[
             "piton-alloc",
+            "piton-buffer",
             "piton-driver",
             "piton-pinned",
             "piton-sim",
