@@ -11,10 +11,11 @@
     reason = "a test that cannot set up its case has failed"
 )]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use piton_topology::{
-    Distance, LinkKind, MAX_NCCL_BYTES, Machine, NcclError, NodeId, NodeKind, Warning,
+    Distance, LinkKind, MAX_NCCL_BYTES, Machine, NcclError, NodeId, NodeKind, PciAddress, Warning,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -81,6 +82,58 @@ fn devices_are_as_far_apart_as_the_library_says() {
         machines += 1;
     }
     println!("{machines} machines, {pairs} pairs agree");
+}
+
+/// The node of each network port's controller by the port's number, for controllers on the PCI bus.
+fn ports(machine: &Machine, text: &str) -> BTreeMap<usize, NodeId> {
+    let document = roxmltree::Document::parse(text).unwrap();
+    let ports = document
+        .descendants()
+        .filter(|node| node.has_tag_name("net"));
+    ports
+        .filter_map(|port| {
+            let address = port.parent()?.parent()?.attribute("busid")?;
+            let address: PciAddress = address.parse().unwrap();
+            let mut ids = machine.node_ids();
+            let node = ids.find(|id| machine.node(*id).unwrap().pci == Some(address));
+            Some((port.attribute("dev")?.parse().unwrap(), node.unwrap()))
+        })
+        .collect()
+}
+
+#[test]
+fn network_controllers_are_as_far_from_devices_as_the_library_says() {
+    let mut pairs = 0;
+    for file in files() {
+        let expected = std::fs::read_to_string(file.with_extension("expected.json")).unwrap();
+        let expected: Value = serde_json::from_str(&expected).unwrap();
+        let found = &expected["found"];
+        let Some(gpus) = found["gpus"].as_array() else {
+            continue;
+        };
+        let text = std::fs::read_to_string(&file).unwrap();
+        let machine = Machine::from_nccl_xml(&text).unwrap();
+        let ports = ports(&machine, &text);
+        let nets = found["nets"].as_array().unwrap();
+        let rows = found["gpu_net_type"].as_array().unwrap();
+        for (gpu, words) in gpus.iter().zip(rows) {
+            for (net, word) in nets.iter().zip(words.as_str().unwrap().split(' ')) {
+                let number = usize::try_from(net[0].as_u64().unwrap()).unwrap();
+                let Some(port) = ports.get(&number) else {
+                    continue;
+                };
+                let ends = [device_at(&machine, gpu), *port];
+                let distance = machine.relations(&ends).get(0, 1).unwrap().distance;
+                let place = format!("{}: {gpu} to port {number}", file.display());
+                assert!(
+                    library_words(distance).contains(&word),
+                    "{place} is {distance}, expected {word}"
+                );
+                pairs += 1;
+            }
+        }
+    }
+    println!("{pairs} pairs of a device and a port agree");
 }
 
 #[test]
