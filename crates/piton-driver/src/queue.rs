@@ -9,6 +9,9 @@
 //! - A command that fails poisons its queue: [`Queue::failure`] names it, later commands end as skipped
 //!   without running, and a queue that waits for a position at or past the failure fails in its turn. Other
 //!   queues run on.
+//! - A [`Queue::wait_for`] that is skipped still ends only when the position it names has. So "it has ended" goes
+//!   on meaning "all that was ordered before it has ended", failures or not, and memory freed in the order of
+//!   one queue is out of use by the others that it had waited for.
 //! - Submitting does not start anything by itself at once, but soon: a queue nobody flushes or waits for still
 //!   runs. [`Queue::flush`] says "now".
 //! - Dropping the last handle of a queue detaches it: what was submitted still runs.

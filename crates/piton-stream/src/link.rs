@@ -136,14 +136,11 @@ impl Link {
 }
 
 impl Progress for Link {
-    /// What [`failed`](Self::failed) brought up to date: the timeline asks for the failure first, and a count
-    /// fetched after it could cover a failure that the timeline has not heard of.
     fn completed(&self) -> u64 {
-        self.completed.load(Ordering::Acquire)
+        self.refresh().get()
     }
 
     fn failed(&self) -> Option<u64> {
-        self.refresh();
         self.failed_at().map(Position::get)
     }
 }

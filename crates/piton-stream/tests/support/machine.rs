@@ -1,0 +1,211 @@
+//! The engine of the fake device: books of queues, and one step of one of them.
+
+use piton_driver::{
+    DeviceId, DriverError, ErrorKind, Fault, HostFunction, Operation, Position, QueueFailure,
+    QueueId,
+};
+use piton_sync::Mutex;
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    task::Waker,
+};
+
+/// A command of a fake queue.
+pub(crate) enum Work {
+    /// Takes its turn.
+    Touch(Operation),
+    /// Fails in its turn.
+    Trap(Operation),
+    WaitQueue(usize, u64),
+    Host(HostFunction),
+    /// Writes the clock into a slot.
+    Stamp(Arc<Mutex<Vec<Option<u64>>>>, usize),
+    WaitValue(Arc<Mutex<u64>>, u64),
+    Signal(Arc<Mutex<u64>>, u64),
+}
+
+/// A command that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ran {
+    pub(crate) queue: usize,
+    pub(crate) position: u64,
+    /// Whether it did its work: neither failed nor skipped.
+    pub(crate) did: bool,
+}
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Ended,
+    Blocked,
+    Idle,
+}
+
+#[derive(Default)]
+pub(crate) struct Book {
+    pub(crate) device: u32,
+    pub(crate) commands: VecDeque<Work>,
+    pub(crate) submitted: u64,
+    pub(crate) completed: u64,
+    pub(crate) failure: Option<QueueFailure>,
+    pub(crate) watchers: Vec<(u64, Waker)>,
+    /// A host function of it runs.
+    pub(crate) is_busy: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Inner {
+    pub(crate) books: Vec<Book>,
+    trace: Vec<Ran>,
+    clock: u64,
+}
+
+/// All fake devices of a test.
+#[derive(Default)]
+pub(crate) struct Machine {
+    pub(crate) inner: Mutex<Inner>,
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Machine")
+    }
+}
+
+impl Machine {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// What ended so far, in order.
+    pub(crate) fn trace(&self) -> Vec<Ran> {
+        self.inner.lock().trace.clone()
+    }
+
+    pub(crate) fn queue_count(&self) -> usize {
+        self.inner.lock().books.len()
+    }
+
+    /// Ends the next command of a queue if it may start.
+    pub(crate) fn step(&self, queue: usize) -> Step {
+        let mut inner = self.inner.lock();
+        let verdict = match inner.judge(queue) {
+            Ok(verdict) => verdict,
+            Err(step) => return step,
+        };
+        let work = inner.books[queue].commands.pop_front().unwrap();
+        let is_skipped = inner.books[queue].failure.is_some();
+        let verdict = match (verdict, work) {
+            (None, work) if is_skipped => {
+                drop(inner);
+                drop(work);
+                inner = self.inner.lock();
+                None
+            }
+            (None, Work::Host(function)) => {
+                inner.books[queue].is_busy = true;
+                drop(inner);
+                let result = catch_unwind(AssertUnwindSafe(function));
+                inner = self.inner.lock();
+                inner.books[queue].is_busy = false;
+                result.err().map(|_| ErrorKind::HostFunctionPanicked)
+            }
+            (None, work) => inner.perform(work),
+            (verdict, _) => verdict,
+        };
+        let wakers = inner.end(queue, verdict);
+        drop(inner);
+        wakers.into_iter().for_each(Waker::wake);
+        Step::Ended
+    }
+
+    /// Steps the first queue that can; false if none can.
+    pub(crate) fn step_any(&self) -> bool {
+        (0..self.queue_count()).any(|queue| self.step(queue) == Step::Ended)
+    }
+
+    /// Runs everything that can run.
+    pub(crate) fn run(&self) {
+        while self.step_any() {}
+    }
+}
+
+impl Inner {
+    /// Whether the front may start, and with which error it ends if it only passes one on.
+    fn judge(&self, queue: usize) -> Result<Option<ErrorKind>, Step> {
+        let book = &self.books[queue];
+        let front = match book.commands.front() {
+            _ if book.is_busy => return Err(Step::Blocked),
+            None => return Err(Step::Idle),
+            Some(front) => front,
+        };
+        if book.failure.is_some() {
+            // A skipped wait still keeps its place in the order: see the contract.
+            return match front {
+                Work::WaitQueue(other, position) if self.books[*other].completed < *position => {
+                    Err(Step::Blocked)
+                }
+                _ => Ok(None),
+            };
+        }
+        match front {
+            Work::WaitQueue(other, position) => {
+                let other_book = &self.books[*other];
+                let failed = other_book.failure.map(|failure| failure.position.get());
+                if other_book.completed < *position {
+                    Err(Step::Blocked)
+                } else if failed.is_some_and(|failed| failed <= *position) {
+                    Ok(Some(ErrorKind::DependencyFailed {
+                        queue: QueueId(*other as u64),
+                        position: Position::new(*position),
+                    }))
+                } else {
+                    Ok(None)
+                }
+            }
+            Work::WaitValue(cell, value) if *cell.lock() < *value => Err(Step::Blocked),
+            _ => Ok(None),
+        }
+    }
+
+    fn perform(&mut self, work: Work) -> Option<ErrorKind> {
+        self.clock += 10;
+        match work {
+            Work::Trap(_) => return Some(ErrorKind::KernelFault(Fault::Trapped { code: 7 })),
+            Work::Stamp(pool, slot) => pool.lock()[slot] = Some(self.clock),
+            Work::Signal(cell, value) => {
+                let mut cell = cell.lock();
+                *cell = (*cell).max(value);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn end(&mut self, queue: usize, error: Option<ErrorKind>) -> Vec<Waker> {
+        let book = &mut self.books[queue];
+        let position = book.completed + 1;
+        let did = error.is_none() && book.failure.is_none();
+        if let (Some(kind), None) = (error, book.failure) {
+            book.failure = Some(QueueFailure {
+                position: Position::new(position),
+                error: DriverError::new(kind, Operation::Fill, DeviceId(book.device)),
+            });
+        }
+        book.completed = position;
+        let (due, later) = book
+            .watchers
+            .drain(..)
+            .partition(|(awaited, _)| *awaited <= position);
+        book.watchers = later;
+        self.trace.push(Ran {
+            queue,
+            position,
+            did,
+        });
+        let due: Vec<(u64, Waker)> = due;
+        due.into_iter().map(|(_, waker)| waker).collect()
+    }
+}
