@@ -72,15 +72,24 @@ fn step(queue: &Arc<QueueCore>) -> Step {
         return Step::Empty;
     }
     let position = Position::new(queue.progress.reached() + 1);
+    let obstacle = obstacle(queue);
+    // A wait for another queue ends when that has, even where it is skipped: memory freed in this queue's order
+    // may be in use by the other until then.
+    if let Obstacle::Queue(other, awaited) = &obstacle
+        && let Some(waits) = hang(queue, &other.progress, awaited.get(), |_| Step::Waits)
+    {
+        return waits;
+    }
     if let Some(reason) = skip_reason(queue) {
         return skip(queue, position, reason);
     }
-    match obstacle(queue) {
-        Obstacle::None => run_front(queue, position, None),
-        Obstacle::Queue(other, awaited) => stall(queue, &other.progress, awaited.get())
-            .unwrap_or_else(|| run_front(queue, position, None)),
-        Obstacle::Semaphore(semaphore, value) => stall(queue, &semaphore.progress, value)
-            .unwrap_or_else(|| run_front(queue, position, None)),
+    match obstacle {
+        Obstacle::None | Obstacle::Queue(..) => run_front(queue, position, None),
+        Obstacle::Semaphore(semaphore, value) => {
+            let stay = |ticket| stay_stalled(queue, ticket);
+            hang(queue, &semaphore.progress, value, stay)
+                .unwrap_or_else(|| run_front(queue, position, None))
+        }
         Obstacle::Engine(operation) => {
             let engine = copy_engine(queue.device.core(), operation);
             if !engine.acquire(|| Arc::clone(queue)) {
@@ -101,6 +110,20 @@ fn skip_reason(queue: &QueueCore) -> Option<Result<(), ErrorKind>> {
         .core()
         .is_lost()
         .then_some(Err(ErrorKind::DeviceLost))
+}
+
+/// A queue that waited for a copy engine and now skips its copies does not take the engine, so nobody would
+/// release it to who waits behind: all of them ask again, and skip in their turn.
+fn hand_on_engines(queue: &QueueCore) {
+    let device = queue.device.core();
+    if !device.is_lost() {
+        return;
+    }
+    for engine in [&device.copy_in, &device.copy_out, &device.copy_peer] {
+        for waiting in engine.take_waiting() {
+            queue.device.machine().engine.schedule(waiting);
+        }
+    }
 }
 
 fn skip(queue: &Arc<QueueCore>, position: Position, result: Result<(), ErrorKind>) -> Step {
@@ -150,13 +173,18 @@ pub(crate) fn copy_engine(device: &DeviceCore, operation: Operation) -> &Resourc
 }
 
 /// Hangs the queue on a counter; `None` if the counter is there already and the queue still the caller's.
-fn stall(queue: &Arc<QueueCore>, awaited: &Progress<Watcher>, number: u64) -> Option<Step> {
+fn hang(
+    queue: &Arc<QueueCore>,
+    awaited: &Progress<Watcher>,
+    number: u64,
+    stay: impl FnOnce(u64) -> Step,
+) -> Option<Step> {
     if awaited.reached() >= number {
         return None;
     }
     let ticket = queue.begin_stall();
     match awaited.watch(number, Watcher::Queue(Arc::clone(queue), ticket)) {
-        Ok(()) => Some(stay_stalled(queue, ticket)),
+        Ok(()) => Some(stay(ticket)),
         Err(_) if queue.cancel_stall(ticket) => None,
         Err(_) => Some(Step::Waits),
     }
@@ -182,7 +210,7 @@ fn run_front(
     let mut record = record(queue, position, &entry.command);
     let schedule = plan::plan(queue, &entry.command, entry.submitted_at);
     let start = schedule.map_or_else(|| now_if_traced(queue), |(start, _)| start);
-    let outcome = run(queue, position, entry.command);
+    let outcome = run(queue, position, entry.command, &mut record);
     if let Some(engine) = engine {
         release(queue, engine);
     }
@@ -216,7 +244,12 @@ enum Outcome {
     Hangs,
 }
 
-fn run(queue: &Arc<QueueCore>, position: Position, command: Command) -> Outcome {
+fn run(
+    queue: &Arc<QueueCore>,
+    position: Position,
+    command: Command,
+    record: &mut Option<ExecutionRecord>,
+) -> Outcome {
     Outcome::Ended(match command {
         Command::Launch {
             kernel,
@@ -244,7 +277,7 @@ fn run(queue: &Arc<QueueCore>, position: Position, command: Command) -> Outcome 
             Ok(())
         }
         Command::CallHost { function } => {
-            return call_host(queue, position, function);
+            return call_host(queue, position, function, record);
         }
     })
 }
@@ -273,6 +306,7 @@ fn call_host(
     queue: &Arc<QueueCore>,
     position: Position,
     function: piton_driver::HostFunction,
+    record: &mut Option<ExecutionRecord>,
 ) -> Outcome {
     let engine = &queue.device.machine().engine;
     if engine.is_virtual() {
@@ -282,6 +316,7 @@ fn call_host(
         function,
         queue: Arc::clone(queue),
         position,
+        record: record.take(),
     };
     match engine.call_host(call) {
         Ok(()) => Outcome::HeldByHost,

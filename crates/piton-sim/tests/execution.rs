@@ -108,6 +108,27 @@ fn a_fault_poisons_its_queue_and_who_waits_for_it_and_nobody_else() {
 }
 
 #[test]
+fn a_skipped_wait_still_ends_after_what_it_waits_for() {
+    both_clocks(|config| {
+        let (_driver, device) = machine(config);
+        let (bad, slow) = (queue(&device), queue(&device));
+        let semaphores = device.semaphores().unwrap();
+        let gate = semaphores.create(0).unwrap();
+        let memory = device.memory().allocate(1024).unwrap();
+        accepted(semaphores.wait(&*slow, &gate, 1));
+        let held = accepted(fill(&slow, memory, 1, 1024));
+        let failed = accepted(launch(&bad, &kernel(&device, "panic"), 1, memory, 0));
+        assert_eq!(bad.wait(failed, None), Ok(WaitOutcome::Reached));
+        let skipped = accepted(bad.wait_for(&*slow, held));
+        let past = Some(std::time::Instant::now());
+        assert_eq!(bad.wait(skipped, past), Ok(WaitOutcome::DeadlinePassed));
+        gate.signal(1).unwrap();
+        assert_eq!(bad.wait(skipped, None), Ok(WaitOutcome::Reached));
+        assert!(slow.completed() >= held);
+    });
+}
+
+#[test]
 fn blocks_that_write_the_same_bytes_are_a_race() {
     both_clocks(|config| {
         let (_driver, device) = machine(config);
