@@ -6,8 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod command;
 pub mod demo;
 pub mod digits;
 pub mod quantity;
+pub mod replay;
 pub mod report;
 pub mod trace;

@@ -1,5 +1,7 @@
-//! The `piton` command.
+//! The `piton` command; everything is in the library.
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    piton_cli::command::main()
+}

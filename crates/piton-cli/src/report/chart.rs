@@ -13,7 +13,7 @@ use super::html::{Text, script_json};
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 220.0;
-const LEFT: f64 = 66.0;
+const LEFT: f64 = 72.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 30.0;
@@ -273,21 +273,15 @@ fn thin(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 /// About `wanted` round numbers in the range.
 fn ticks(range: (f64, f64), unit: Unit, wanted: u32) -> Vec<f64> {
     let rough = (range.1 - range.0) / f64::from(wanted);
-    let base = if unit == Unit::Bytes {
-        1024_f64.powf(rough.max(1.0).log(1024.0).floor())
+    let step = if unit == Unit::Bytes {
+        2_f64.powf(rough.max(1.0).log2().ceil())
     } else {
-        1.0
-    };
-    let power = 10_f64.powf((rough / base).log10().floor());
-    let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * power * base);
-    let step = steps
-        .into_iter()
-        .find(|step| *step >= rough)
-        .unwrap_or(rough);
-    let step = if unit == Unit::Number || unit == Unit::Nanoseconds {
-        step.max(f64::MIN_POSITIVE)
-    } else {
-        step
+        let power = 10_f64.powf(rough.log10().floor());
+        let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * power);
+        steps
+            .into_iter()
+            .find(|step| *step >= rough)
+            .unwrap_or(rough)
     };
     let first = (range.0 / step).ceil();
     (0..=wanted * 3)

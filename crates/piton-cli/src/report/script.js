@@ -115,6 +115,13 @@
       }
     }
   };
+  // As many digits as tell one tick from the next.
+  const tick = (t, step) => {
+    const i = Math.min(3, Math.max(0, Math.floor(Math.log10(Math.max(1, to)) / 3)));
+    const unit = 1000 ** i;
+    const places = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
+    return (t / unit).toFixed(places) + ' ' + ['ns', 'us', 'ms', 's'][i];
+  };
   const drawAxis = (c, bottom) => {
     const rough = (to - from) / Math.max(2, (width - gutter) / 110);
     const power = 10 ** Math.floor(Math.log10(rough));
@@ -123,7 +130,7 @@
     for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
       const at = x(t);
       c.beginPath(); c.moveTo(at, AXIS); c.lineTo(at, bottom); c.stroke();
-      const text = time(Math.round(t));
+      const text = tick(t, step);
       if (at + c.measureText(text).width < width) c.fillText(text, at + 3, 10);
     }
     c.strokeStyle = colours.accent;
@@ -138,7 +145,7 @@
   };
   const draw = () => {
     narrow = canvas.clientWidth < 560;
-    gutter = narrow ? 64 : 132;
+    gutter = narrow ? 76 : 132;
     const height = AXIS + rows.reduce((sum, row) => sum + row.height, 0);
     let c; [c, width] = fit(canvas, height);
     colours = {

@@ -1,0 +1,131 @@
+//! `piton info`: drivers and devices, and why others are absent.
+
+use piton_driver::{Device, DeviceId, Driver, DriverError};
+use piton_sim::{DeviceConfig, SimConfig, SimDriver};
+use serde::Serialize;
+
+use crate::quantity;
+
+use super::{Failure, Output};
+
+/// Options of `piton info`.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct Options {
+    /// Print JSON instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is known of one driver.
+#[derive(Serialize)]
+struct DriverFacts {
+    name: &'static str,
+    /// Why it is absent; nothing if it is there.
+    absent: Option<&'static str>,
+    devices: Vec<DeviceFacts>,
+}
+
+#[derive(Serialize)]
+struct DeviceFacts {
+    id: u32,
+    name: String,
+    memory_bytes: u64,
+    hardware_queues: u32,
+    compute_units: Option<u32>,
+    pci: Option<String>,
+    numa_node: Option<u32>,
+    abilities: Vec<&'static str>,
+}
+
+/// Drivers that piton may have one day, in the order in which they would be tried.
+const ABSENT: [(&str, &str); 3] = [
+    ("cuda", "this build has no CUDA backend"),
+    ("ascend", "this build has no AscendCL backend"),
+    ("opencl", "this build has no OpenCL backend"),
+];
+
+pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
+    let drivers = drivers()?;
+    if options.json {
+        return output.line(serde_json::to_string_pretty(&drivers).map_err(Failure::result)?);
+    }
+    for driver in &drivers {
+        match driver.absent {
+            Some(reason) => output.line(format_args!("{}: absent: {reason}", driver.name))?,
+            None => output.line(format_args!(
+                "{}: {} device(s)",
+                driver.name,
+                driver.devices.len()
+            ))?,
+        }
+        for device in &driver.devices {
+            output.line(described(device))?;
+        }
+    }
+    Ok(())
+}
+
+fn drivers() -> Result<Vec<DriverFacts>, Failure> {
+    let sim =
+        SimDriver::new(SimConfig::uniform(1, &DeviceConfig::default())).map_err(Failure::result)?;
+    let devices: Result<_, DriverError> = (0..sim.device_count())
+        .map(|id| facts(&*sim.open(DeviceId(id))?))
+        .collect();
+    let mut drivers = vec![DriverFacts {
+        name: "sim",
+        absent: None,
+        devices: devices.map_err(Failure::result)?,
+    }];
+    drivers.extend(ABSENT.map(|(name, reason)| DriverFacts {
+        name,
+        absent: Some(reason),
+        devices: Vec::new(),
+    }));
+    Ok(drivers)
+}
+
+fn facts(device: &dyn Device) -> Result<DeviceFacts, DriverError> {
+    device.status()?;
+    let info = device.info();
+    let abilities = [
+        ("virtual memory", device.virtual_memory().is_some()),
+        ("host memory", device.host_memory().is_some()),
+        ("host functions", device.host_functions().is_some()),
+        ("semaphores", device.semaphores().is_some()),
+        ("peers", device.peers().is_some()),
+        ("priorities", device.priorities().is_some()),
+        ("timestamps", device.timestamps().is_some()),
+        ("compute units", device.compute_units().is_some()),
+        ("execution trace", device.execution_trace().is_some()),
+    ];
+    Ok(DeviceFacts {
+        id: info.id.0,
+        name: info.name.clone(),
+        memory_bytes: info.memory_bytes,
+        hardware_queues: info.limits.hardware_queues,
+        compute_units: None,
+        pci: info.pci.map(|address| address.to_string()),
+        numa_node: info.numa_node,
+        abilities: abilities
+            .into_iter()
+            .filter(|(_, has_it)| *has_it)
+            .map(|(name, _)| name)
+            .collect(),
+    })
+}
+
+fn described(device: &DeviceFacts) -> String {
+    let place = device
+        .pci
+        .as_ref()
+        .map(|pci| format!(", at {pci}"))
+        .unwrap_or_default();
+    format!(
+        "  {} {}: {}, {} hardware queues{place}\n    {}",
+        device.id,
+        device.name,
+        quantity::bytes(device.memory_bytes),
+        device.hardware_queues,
+        device.abilities.join(", ")
+    )
+}

@@ -1,0 +1,105 @@
+//! `piton replay`: what the device pool makes of recorded allocation histories.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::replay::{ReplayError, ReplayOptions, TraceResult, replay_file, summary};
+use crate::report;
+
+use super::{Failure, Output, size};
+
+/// Largest capacity: what a device's addresses can name.
+const MAX_CAPACITY: u64 = 1 << 41;
+
+/// Options of `piton replay`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// Traces: gzip'd or plain CSV, one event a line.
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Memory of the simulated device, such as 24GiB.
+    #[arg(long, value_name = "BYTES", default_value = "192GiB", value_parser = capacity)]
+    capacity: u64,
+    /// Events after which a piece of work is complete; until then only its own stream reuses its memory without a wait.
+    #[arg(long, value_name = "EVENTS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    lag: u32,
+    /// Timed passes over each trace; the median counts.
+    #[arg(long, value_name = "PASSES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(..=1000))]
+    repeat: u32,
+    /// Verify every allocation: none overlaps another, none is handed out before its last uses are ordered.
+    #[arg(long)]
+    check: bool,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Write a page with memory over time to this file.
+    #[arg(long, value_name = "HTML")]
+    output: Option<PathBuf>,
+}
+
+fn capacity(text: &str) -> Result<u64, String> {
+    match size::parse(text) {
+        Ok(bytes) if bytes > MAX_CAPACITY => {
+            Err("more than the 2 TiB a simulated device can have".to_owned())
+        }
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
+    let replay = ReplayOptions {
+        capacity: options.capacity,
+        lag: options.lag as usize,
+        repeat: options.repeat as usize,
+        is_checked: options.check,
+    };
+    let results = replay_all(&options.traces, &replay, output)?;
+    if let Some(path) = &options.output {
+        write_page(path, &results, &replay)?;
+    }
+    if options.json {
+        output.line(summary::json(&results, &replay).map_err(Failure::result)?)
+    } else {
+        output.line(summary::table(&results))
+    }
+}
+
+fn replay_all(
+    traces: &[PathBuf],
+    options: &ReplayOptions,
+    output: &Output,
+) -> Result<Vec<TraceResult>, Failure> {
+    let passes = traces.len().saturating_mul(options.repeat + 1);
+    let bar = output.progress(passes as u64);
+    let mut results = Vec::with_capacity(traces.len());
+    for path in traces {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        bar.set_message(name.to_string_lossy().into_owned());
+        results
+            .push(replay_file(path, options, || bar.inc(1)).map_err(|error| failure(error, path))?);
+    }
+    bar.finish_and_clear();
+    Ok(results)
+}
+
+/// A bad trace or an impossible device is the caller's; everything else is the pool's.
+fn failure(error: ReplayError, path: &Path) -> Failure {
+    match error {
+        ReplayError::Trace(error) => Failure::input(error),
+        ReplayError::Device(_) | ReplayError::Pool(_) => Failure::input(error),
+        error => Failure::Result(anyhow::Error::new(error).context(path.display().to_string())),
+    }
+}
+
+fn write_page(
+    path: &Path,
+    results: &[TraceResult],
+    options: &ReplayOptions,
+) -> Result<(), Failure> {
+    let page = report::render(&summary::page(results, options));
+    let written =
+        std::fs::write(path, page).with_context(|| format!("{} cannot be written", path.display()));
+    written.map_err(Failure::Input)
+}

@@ -1,0 +1,123 @@
+//! What the device pool makes of a recorded allocation history.
+//!
+//! A trace is played through a [`DevicePool`](piton_alloc::DevicePool) over a simulated device that keeps the books of
+//! its memory and has none, so that a device of hundreds of GiB replays anywhere. Each stream of the trace is a lane;
+//! every event is one piece of work on its stream, which completes [`lag`](ReplayOptions::lag) events later. A free
+//! names what may still use the block: the work of its own stream so far, and the work so far of every stream that a
+//! `u` event named.
+//!
+//! One pass observes: it samples memory and, if asked, verifies every hand-out with [`checker`]. Then a number of passes
+//! are timed and observe nothing. What the pool holds is counted by the device, not by the pool.
+
+pub mod checker;
+mod lanes;
+mod player;
+mod sampler;
+pub mod summary;
+
+use std::path::Path;
+
+use piton_alloc::{AllocError, ConfigError, FreeErrorKind};
+use piton_sim::SimError;
+use piton_timeline::TimelineError;
+
+use crate::trace::{TraceError, TraceReader};
+
+pub use checker::Violation;
+pub use player::Tally;
+pub use summary::TraceResult;
+
+/// How to replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplayOptions {
+    /// Bytes of the device's memory, rounded up to whole pages of 2 MiB.
+    pub capacity: u64,
+    /// Events after which a piece of work is complete.
+    pub lag: usize,
+    /// Timed passes.
+    pub repeat: usize,
+    /// Verify every hand-out in the observing pass?
+    pub is_checked: bool,
+}
+
+impl Default for ReplayOptions {
+    fn default() -> Self {
+        Self {
+            capacity: 192 << 30,
+            lag: 100,
+            repeat: 3,
+            is_checked: false,
+        }
+    }
+}
+
+/// Why a replay did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The trace is wrong or cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// There is no such device.
+    #[error("the simulated device cannot be made")]
+    Device(#[from] SimError),
+    /// The driver would not open the device.
+    #[error("the simulated device cannot be opened")]
+    Open(#[from] piton_driver::DriverError),
+    /// There is no such pool on that device.
+    #[error("the pool cannot be made")]
+    Pool(#[from] ConfigError),
+    /// More streams than lanes.
+    #[error("a stream of the trace has no lane")]
+    Lanes(#[from] TimelineError),
+    /// The pool failed otherwise than for want of memory.
+    #[error("event {event}: the pool refused")]
+    Allocate {
+        /// The event, from 1.
+        event: u64,
+        /// Why.
+        #[source]
+        error: AllocError,
+    },
+    /// The pool would not take a block back.
+    #[error("event {event}: the pool would not take a block back")]
+    Free {
+        /// The event, from 1.
+        event: u64,
+        /// Why.
+        #[source]
+        error: FreeErrorKind,
+    },
+    /// The pool handed out what it must not have.
+    #[error("event {event}: {violation}")]
+    Violation {
+        /// The event, from 1.
+        event: u64,
+        /// What is wrong.
+        #[source]
+        violation: Violation,
+    },
+    /// The pool's own books do not balance at the end.
+    #[error("the pool's books do not balance")]
+    Books(#[from] piton_alloc::Inconsistency),
+}
+
+/// Replays a trace file; `pass_done` is called after each pass.
+///
+/// # Errors
+/// [`ReplayError`]: a bad trace by file and line, or a pool that did what it must not. Running out of memory is no
+/// error but a number of the result.
+pub fn replay_file(
+    path: &Path,
+    options: &ReplayOptions,
+    mut pass_done: impl FnMut(),
+) -> Result<TraceResult, ReplayError> {
+    let observed = player::observe(TraceReader::open(path)?, options)?;
+    pass_done();
+    let mut nanoseconds = Vec::with_capacity(options.repeat);
+    for _ in 0..options.repeat {
+        nanoseconds.push(player::time(TraceReader::open(path)?, options)?);
+        pass_done();
+    }
+    Ok(TraceResult::new(path, observed, &nanoseconds))
+}

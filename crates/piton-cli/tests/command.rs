@@ -1,0 +1,199 @@
+//! The `piton` command as a process: what it prints and how it ends.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn piton(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_piton"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn trace(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("data/traces")
+        .join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+const TRACES: [&str; 3] = [
+    "resnet50-two-steps.csv.gz",
+    "bert-ddp-one-step.csv.gz",
+    "llama2-fsdp-start.csv.gz",
+];
+
+#[track_caller]
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = piton(arguments);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The command ends with exit code 2 and says `expected`.
+#[track_caller]
+fn check_refused(arguments: &[&str], expected: &str) {
+    let output = piton(arguments);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains(expected), "{message}");
+    assert!(output.stdout.is_empty());
+}
+
+fn file(folder: &Path, name: &str, bytes: &[u8]) -> (PathBuf, String) {
+    let path = folder.join(name);
+    fs::write(&path, bytes).unwrap();
+    let text = path.to_str().unwrap().to_owned();
+    (path, text)
+}
+
+#[test]
+fn shipped_traces_replay_verified_at_every_lag() {
+    let paths = TRACES.map(trace);
+    for lag in ["0", "1", "100", "5000"] {
+        let mut arguments = vec!["replay", "--json", "--check", "--repeat", "1", "--lag", lag];
+        arguments.extend(paths.iter().map(String::as_str));
+        let results = json(&arguments);
+        let traces = results["traces"].as_array().unwrap();
+        let peaks: Vec<u64> = traces
+            .iter()
+            .map(|trace| trace["peak_live"].as_u64().unwrap())
+            .collect();
+        assert_eq!(peaks, [4_994_988_816, 25_034_058_792, 7_202_167_824]);
+        for trace in traces {
+            assert_eq!(trace["out_of_memory"], 0);
+            let ratio = trace["ratio"].as_f64().unwrap();
+            assert!((1.0..2.0).contains(&ratio), "{ratio}");
+        }
+    }
+}
+
+#[test]
+fn replay_prints_a_table_and_writes_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let (first, second) = (trace(TRACES[0]), trace(TRACES[1]));
+    let output = piton(&[
+        "replay",
+        &first,
+        &second,
+        "--repeat",
+        "1",
+        "--output",
+        page.to_str().unwrap(),
+    ]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("resnet50-two-steps") && text.contains("geometric mean"),
+        "{text}"
+    );
+    assert!(
+        fs::read_to_string(page)
+            .unwrap()
+            .contains("bert-ddp-one-step")
+    );
+}
+
+#[test]
+fn a_small_device_runs_out_of_memory_and_says_so() {
+    let results = json(&[
+        "replay",
+        "--json",
+        "--check",
+        "--repeat",
+        "0",
+        "--capacity",
+        "2GiB",
+        &trace(TRACES[0]),
+    ]);
+    let trace = &results["traces"][0];
+    assert!(trace["out_of_memory"].as_u64().unwrap() > 0);
+    assert!(trace["peak_held"].as_u64().unwrap() <= 2 << 30);
+}
+
+#[test]
+fn bad_traces_end_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, twice) = file(folder.path(), "twice.csv", b"a,0,512,0\nf,0,0\nf,0,0\n");
+    check_refused(&["replay", &twice], "twice.csv:3: id 0 is freed twice");
+    let (_, size) = file(
+        folder.path(),
+        "size.csv",
+        b"a,0,512,0\na,1,281474976710657,0\n",
+    );
+    check_refused(
+        &["replay", &size],
+        "size.csv:2: allocation of 281474976710657 bytes",
+    );
+    let whole = fs::read(trace(TRACES[2])).unwrap();
+    let (_, cut) = file(folder.path(), "cut.csv.gz", &whole[..whole.len() / 2]);
+    check_refused(&["replay", &cut], "the gzip stream is cut off");
+    check_refused(
+        &["replay", "no/such/file.csv.gz"],
+        "no/such/file.csv.gz:0: cannot be read",
+    );
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    let trace = trace(TRACES[0]);
+    check_refused(&["replay"], "TRACE");
+    check_refused(&["replay", &trace, "--capacity", "0"], "out of range");
+    check_refused(&["replay", &trace, "--capacity", "3TiB"], "2 TiB");
+    check_refused(&["replay", &trace, "--capacity", "some"], "whole number");
+    check_refused(&["replay", &trace, "--lag", "x"], "--lag");
+    check_refused(
+        &["replay", &trace, "--output", "no/such/folder/x.html"],
+        "cannot be written",
+    );
+    check_refused(&["nonsense"], "unrecognized subcommand");
+}
+
+#[test]
+fn topo_reads_back_what_it_captured() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("machine.json");
+    let capture = capture.to_str().unwrap();
+    let xml = r#"<system version="1"><cpu numaid="0" affinity="00000000,000000ff" arch="x86_64" vendor="AuthenticAMD" familyid="143" modelid="49">
+        <pci busid="0000:01:00.0" class="0x030200" link_speed="16 GT/s" link_width="16"><gpu dev="0" sm="80" rank="0" gdr="1"/></pci>
+        <pci busid="0000:02:00.0" class="0x030200" link_speed="16 GT/s" link_width="16"><gpu dev="1" sm="80" rank="1" gdr="1"/></pci>
+        </cpu></system>"#;
+    let (_, source) = file(folder.path(), "machine.xml", xml.as_bytes());
+    let first = json(&["topo", "--json", &source, "--capture", capture]);
+    assert_eq!(first["machine"]["devices"].as_array().unwrap().len(), 2);
+    assert_eq!(json(&["topo", "--json", capture]), first);
+    let text = String::from_utf8(piton(&["topo", capture]).stdout).unwrap();
+    assert!(text.contains("chosen"), "{text}");
+}
+
+#[test]
+fn topo_refuses_what_is_no_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, xml) = file(folder.path(), "bad.xml", b"<system");
+    check_refused(&["topo", &xml], "bad.xml");
+    let (_, json) = file(folder.path(), "bad.json", b"{\n  \"piton_machine\": }");
+    check_refused(&["topo", &json], "line 2");
+    check_refused(&["topo", folder.path().to_str().unwrap()], "no `sys` in it");
+    check_refused(&["topo", "no/such/file"], "no/such/file");
+}
+
+#[test]
+fn info_lists_the_simulated_device_and_what_is_absent() {
+    let drivers = json(&["info", "--json"]);
+    let drivers = drivers.as_array().unwrap();
+    assert_eq!(drivers[0]["name"], "sim");
+    assert_eq!(drivers[0]["devices"].as_array().unwrap().len(), 1);
+    assert!(
+        drivers[1..]
+            .iter()
+            .all(|driver| driver["absent"].is_string())
+    );
+    assert!(piton(&["info"]).status.success());
+}
