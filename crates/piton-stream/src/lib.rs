@@ -49,6 +49,8 @@ mod failure;
 mod host_function;
 mod lane_state;
 mod link;
+#[cfg(all(test, loom))]
+mod model_queue;
 mod options;
 mod outcome;
 mod place;

@@ -144,3 +144,50 @@ impl Progress for Link {
         self.failed_at().map(Position::get)
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    //! The queue let go against a late wait, and a failure against the count that covers it.
+
+    use super::*;
+    use crate::model_queue::ModelQueue;
+    use piton_sync::{model, thread};
+
+    #[test]
+    fn whoever_finds_the_queue_gone_finds_everything_complete() {
+        model(|| {
+            let queue = ModelQueue::new(1);
+            let link = Arc::new(Link::new(queue.clone()));
+            let device = thread::spawn(move || queue.end(1, true));
+            let pruner = {
+                let link = Arc::clone(&link);
+                thread::spawn(move || drop(link.close_if_drained()))
+            };
+            if link.queue().is_none() {
+                assert_eq!(link.refresh(), Position::new(1));
+                assert_eq!(link.failed_at(), Some(Position::new(1)));
+                assert!(link.failure().is_some());
+            }
+            device.join().unwrap();
+            pruner.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_failure_is_known_as_soon_as_it_is_counted() {
+        model(|| {
+            let queue = ModelQueue::new(1);
+            let link = Arc::new(Link::new(queue.clone()));
+            let device = thread::spawn(move || queue.end(1, true));
+            let other = {
+                let link = Arc::clone(&link);
+                thread::spawn(move || link.refresh())
+            };
+            if Progress::completed(&*link) == 1 {
+                assert_eq!(Progress::failed(&*link), Some(1));
+            }
+            device.join().unwrap();
+            other.join().unwrap();
+        });
+    }
+}

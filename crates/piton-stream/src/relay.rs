@@ -132,3 +132,70 @@ impl Drop for Watch {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    //! A waker that is left against the call that comes once.
+
+    use super::*;
+    use crate::model_queue::ModelQueue;
+    use piton_sync::{
+        atomic::{AtomicU32, Ordering},
+        model, thread,
+    };
+
+    struct Count(AtomicU32);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    fn counting() -> (Arc<Count>, Waker) {
+        let count = Arc::new(Count(AtomicU32::new(0)));
+        let waker = Waker::from(Arc::clone(&count));
+        (count, waker)
+    }
+
+    #[test]
+    fn whoever_polled_last_and_was_not_told_is_woken() {
+        model(|| {
+            let relay = Arc::new(Relay::new());
+            let (first, first_waker) = counting();
+            let (second, second_waker) = counting();
+            let caller = {
+                let relay = Arc::clone(&relay);
+                thread::spawn(move || relay.call())
+            };
+            let told_first = relay.leave(&first_waker);
+            let told_second = relay.leave(&second_waker);
+            caller.join().unwrap();
+            let wakes = first.0.load(Ordering::Acquire) + second.0.load(Ordering::Acquire);
+            assert!(told_first || told_second || second.0.load(Ordering::Acquire) == 1);
+            assert!(wakes <= 1);
+            if told_second && !told_first {
+                assert_eq!(first.0.load(Ordering::Acquire), 1);
+            }
+        });
+    }
+
+    #[test]
+    fn a_pending_watch_is_woken_when_the_position_ends() {
+        model(|| {
+            let queue = ModelQueue::new(1);
+            let (count, waker) = counting();
+            let device = {
+                let queue = Arc::clone(&queue);
+                thread::spawn(move || queue.end(1, false))
+            };
+            let mut watch = Watch::new(Position::new(1));
+            let mut cx = Context::from_waker(&waker);
+            let first = watch.poll(&*queue, &mut cx);
+            let is_pending = first.is_pending() && watch.poll(&*queue, &mut cx).is_pending();
+            device.join().unwrap();
+            assert!(!is_pending || count.0.load(Ordering::Acquire) >= 1);
+            assert!(watch.poll(&*queue, &mut cx).is_ready());
+        });
+    }
+}

@@ -115,3 +115,14 @@ fn a_submission_dropped_before_it_had_room_submits_nothing() {
     bench.machine.run();
     assert_eq!((waker.wakes(), stream.now()), (0, last));
 }
+
+#[test]
+fn room_that_came_right_after_a_refusal_ends_the_submission() {
+    let bench = Bench::over(|device| device.with_capacity(2).moving_on_refusal());
+    let stream = bench.stream("a");
+    let gate = piton_stream::Semaphore::new(&bench.device, 0).unwrap();
+    work(&stream).unwrap();
+    stream.wait_semaphore(&gate, 1).unwrap();
+    let mut submission = async_work(&stream);
+    assert!(CountingWaker::new().poll(&mut submission).is_ready());
+}

@@ -68,6 +68,20 @@ fn a_full_stream_parks_refuses_or_says_so() {
 }
 
 #[test]
+fn room_that_came_right_after_a_refusal_is_seen() {
+    let bench = Bench::over(|device| device.with_capacity(2).moving_on_refusal());
+    let stream = bench.stream("a");
+    let gate = piton_stream::Semaphore::new(&bench.device, 0).unwrap();
+    work(&stream).unwrap();
+    stream.wait_semaphore(&gate, 1).unwrap();
+    // The first command ends just after the refusal; the second never does.
+    assert!(work(&stream).is_ok());
+    assert_eq!(stream.depth(), 2);
+    gate.signal(1).unwrap();
+    stream.close().unwrap();
+}
+
+#[test]
 fn a_priority_out_of_range_is_refused_with_the_range() {
     let bench = Bench::new();
     let options = |priority| StreamOptions {

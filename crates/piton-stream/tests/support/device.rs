@@ -18,6 +18,7 @@ pub(crate) struct FakeDevice {
     machine: Arc<Machine>,
     has_facets: bool,
     most_queues: usize,
+    moves_on_refusal: bool,
     /// One clone a live queue.
     alive: Arc<()>,
 }
@@ -43,6 +44,7 @@ impl FakeDevice {
             machine: Arc::clone(machine),
             has_facets: true,
             most_queues: 1000,
+            moves_on_refusal: false,
             alive: Arc::default(),
         }
     }
@@ -58,6 +60,14 @@ impl FakeDevice {
     pub(crate) fn with_capacity(mut self, commands: u32) -> Self {
         self.info.limits.queue_commands = commands;
         self
+    }
+
+    /// A device that ends a command between saying "full" and whatever comes next.
+    pub(crate) fn moving_on_refusal(self) -> Self {
+        Self {
+            moves_on_refusal: true,
+            ..self
+        }
     }
 
     pub(crate) fn with_queues(self, most_queues: usize) -> Self {
@@ -94,6 +104,7 @@ impl Queues for FakeDevice {
             priority: options.priority,
             hardware,
             capacity: u64::from(self.info.limits.queue_commands),
+            moves_on_refusal: self.moves_on_refusal,
             _alive: Arc::clone(&self.alive),
         }))
     }

@@ -20,6 +20,8 @@ pub(crate) struct FakeQueue {
     pub(crate) priority: Priority,
     pub(crate) hardware: HardwareQueue,
     pub(crate) capacity: u64,
+    /// Whether a command ends right after each refusal.
+    pub(crate) moves_on_refusal: bool,
     /// Counts live handles of the device's queues.
     pub(crate) _alive: Arc<()>,
 }
@@ -29,6 +31,10 @@ impl FakeQueue {
         let mut inner = self.machine.inner.lock();
         let book = &mut inner.books[self.index];
         if book.submitted - book.completed >= self.capacity {
+            drop(inner);
+            if self.moves_on_refusal {
+                self.machine.step(self.index);
+            }
             return Admission::Full;
         }
         book.commands.push_back(work);

@@ -1,0 +1,245 @@
+//! Streams over the simulated device: the same promises, kept by threads and by seeded schedules.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+use piton_driver::{Device, DeviceId, DevicePtr, Driver, FillPattern};
+use piton_sim::{DeviceConfig, ScheduleOrder, SimConfig, SimDriver};
+use piton_stream::{Event, Semaphore, Stream, StreamError, StreamOptions, Streams};
+use piton_sync::{Mutex, thread};
+use piton_timeline::{Timeline, Timepoint};
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+};
+
+/// Bytes each filled at once by the tests.
+const BYTES: u64 = 4096;
+
+struct Bench {
+    _driver: SimDriver,
+    device: Arc<dyn Device>,
+    streams: Streams,
+}
+
+impl Bench {
+    fn new(config: SimConfig) -> Self {
+        let driver = SimDriver::new(config).unwrap();
+        let device = driver.open(DeviceId(0)).unwrap();
+        Self {
+            _driver: driver,
+            device,
+            streams: Streams::new(Timeline::new()),
+        }
+    }
+
+    fn stream(&self, label: &str) -> Stream {
+        let options = StreamOptions::labelled(label);
+        self.streams.create(&self.device, options).unwrap()
+    }
+}
+
+fn config() -> SimConfig {
+    let device = DeviceConfig {
+        memory_bytes: 8 << 20,
+        page_bytes: 64 << 10,
+        ..DeviceConfig::default()
+    };
+    SimConfig::uniform(1, &device)
+}
+
+/// A machine for each way to run it: one worker, two, and schedules of five seeds.
+fn machines() -> Vec<SimConfig> {
+    let mut machines: Vec<_> = [1, 2]
+        .map(|workers| SimConfig {
+            workers: Some(workers),
+            ..config()
+        })
+        .into();
+    machines.extend((0..5).map(|seed| config().in_virtual_time(seed, ScheduleOrder::Seeded)));
+    machines
+}
+
+#[expect(unsafe_code, reason = "submission is unsafe")]
+fn fill(stream: &Stream, at: DevicePtr) -> Result<Timepoint, StreamError> {
+    // SAFETY: tests fill memory they hold until the device is dropped, from one stream at a time.
+    unsafe { stream.fill(at, FillPattern::Byte(1), BYTES) }
+}
+
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The simplest executor there is.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Host functions on two streams, handing the turn to each other by events: their log is the program's order.
+#[test]
+fn streams_that_wait_for_each_other_take_turns() {
+    for config in machines() {
+        let bench = Bench::new(config);
+        let streams = [bench.stream("even"), bench.stream("odd")];
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let mut before: Option<Event> = None;
+        for turn in 0..200 {
+            let stream = &streams[turn % 2];
+            if let Some(event) = &before {
+                stream.wait(event).unwrap();
+            }
+            let log = Arc::clone(&log);
+            stream.call_host(move || log.lock().push(turn)).unwrap();
+            before = Some(stream.record());
+        }
+        streams[1].synchronize().unwrap();
+        assert_eq!(*log.lock(), (0..200).collect::<Vec<_>>());
+        bench.streams.check();
+    }
+}
+
+#[test]
+fn a_full_stream_takes_whatever_it_is_given_in_time() {
+    for config in machines() {
+        let bench = Bench::new(config);
+        let stream = bench.stream("a");
+        let at = bench.device.memory().allocate(BYTES).unwrap();
+        let many = stream.capacity() * 2 + 7;
+        for _ in 0..many {
+            fill(&stream, at).unwrap();
+        }
+        stream.synchronize().unwrap();
+        assert_eq!(stream.now().seq, many);
+    }
+}
+
+#[test]
+fn completions_are_awaited_without_an_executor() {
+    for workers in [1, 2] {
+        let bench = Bench::new(SimConfig {
+            workers: Some(workers),
+            ..config()
+        });
+        let stream = bench.stream("a");
+        let at = bench.device.memory().allocate(BYTES).unwrap();
+        for _ in 0..200 {
+            let point = fill(&stream, at).unwrap();
+            block_on(stream.completion()).unwrap();
+            assert!(bench.streams.timeline().is_complete(point));
+        }
+    }
+}
+
+#[test]
+fn a_host_signal_starts_what_waits() {
+    for workers in [1, 2] {
+        let bench = Bench::new(SimConfig {
+            workers: Some(workers),
+            ..config()
+        });
+        let stream = bench.stream("a");
+        let gate = Semaphore::new(&bench.device, 0).unwrap();
+        for turn in 1..100 {
+            stream.wait_semaphore(&gate, turn).unwrap();
+            let event = stream.record();
+            assert_eq!(event.query(), Ok(false));
+            gate.signal(turn).unwrap();
+            event.wait(None).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_panic_in_one_stream_fails_those_that_wait_and_no_other() {
+    for config in machines() {
+        let bench = Bench::new(config);
+        let (a, b, c) = (bench.stream("a"), bench.stream("b"), bench.stream("c"));
+        let line = line!() + 1;
+        a.call_host(|| panic!("on purpose")).unwrap();
+        b.wait(&a.record()).unwrap();
+        b.call_host(|| unreachable!("skipped")).unwrap();
+        c.call_host(|| ()).unwrap();
+        let Err(StreamError::Poisoned(failure)) = b.synchronize() else {
+            panic!("b waits for a failure");
+        };
+        let root = failure.root.as_ref().unwrap();
+        assert_eq!(root.label.as_deref(), Some("a"));
+        assert_eq!(root.place.map(|place| place.line()), Some(line));
+        assert_eq!(c.synchronize(), Ok(()));
+    }
+}
+
+#[test]
+fn a_host_function_that_waits_for_its_own_stream_is_told() {
+    for config in machines() {
+        let bench = Bench::new(config);
+        let stream = Arc::new(bench.stream("a"));
+        let (itself, told) = (Arc::clone(&stream), Arc::new(Mutex::new(None)));
+        let inside = Arc::clone(&told);
+        stream
+            .call_host(move || *inside.lock() = Some(itself.synchronize()))
+            .unwrap();
+        stream.synchronize().unwrap();
+        let told = told.lock().take();
+        assert!(matches!(told, Some(Err(StreamError::WouldDeadlock { .. }))));
+    }
+}
+
+/// Threads that share a stream, and make and drop streams of their own, lose nothing.
+#[test]
+fn streams_are_used_by_many_threads() {
+    let bench = Bench::new(SimConfig {
+        workers: Some(2),
+        ..config()
+    });
+    let shared = bench.stream("shared");
+    let count = Arc::new(Mutex::new(0));
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let own = bench.stream("own");
+                    own.wait(&shared.record()).unwrap();
+                    for stream in [&own, &shared] {
+                        let count = Arc::clone(&count);
+                        stream.call_host(move || *count.lock() += 1).unwrap();
+                    }
+                    shared.wait(&own.record()).unwrap();
+                }
+            });
+        }
+    });
+    shared.synchronize().unwrap();
+    assert_eq!(*count.lock(), 300);
+    drop(shared);
+    bench.streams.prune();
+    bench.streams.check();
+    assert_eq!(bench.streams.detached(), 0);
+}
+
+#[test]
+fn times_do_not_run_backwards() {
+    for config in machines() {
+        let bench = Bench::new(config);
+        let stream = bench.stream("a");
+        let at = bench.device.memory().allocate(BYTES).unwrap();
+        let start = stream.record_timed().unwrap();
+        fill(&stream, at).unwrap();
+        let end = stream.record_timed().unwrap();
+        stream.synchronize().unwrap();
+        assert!(Event::elapsed_ns(&start, &end).unwrap().unwrap() >= 0);
+    }
+}
