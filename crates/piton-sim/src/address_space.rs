@@ -20,6 +20,8 @@ struct Handle {
     runs: Vec<Run>,
     bytes: u64,
     mappings: u32,
+    /// Never mapped yet: nobody can have written it.
+    is_fresh: bool,
     is_destroyed: bool,
 }
 
@@ -154,6 +156,7 @@ impl AddressSpace {
                 runs,
                 bytes,
                 mappings: 0,
+                is_fresh: true,
                 is_destroyed: false,
             },
         );
@@ -192,7 +195,7 @@ impl AddressSpace {
             .range(..=offset)
             .next_back()
             .ok_or(unknown)?;
-        if offset + bytes > start + inside.bytes {
+        if inside.is_allocation || offset + bytes > start + inside.bytes {
             return Err(unknown);
         }
         if self.is_mapped_somewhere(offset, bytes) {
@@ -209,6 +212,26 @@ impl AddressSpace {
         };
         let offset = self.offset(range.start).ok_or(unknown)?;
         let end = offset.checked_add(range.bytes).ok_or(unknown)?;
+        if end > self.geometry.span || self.holds_allocation(offset, end) {
+            return Err(unknown);
+        }
+        self.unmap_offsets(offset, end, unknown)
+    }
+
+    /// Whether a plain allocation lies there: it owns its mapping, which goes with it.
+    fn holds_allocation(&self, offset: u64, end: u64) -> bool {
+        let touching = self.reservations.range(..end).rev();
+        touching
+            .take_while(|(start, reservation)| *start + reservation.bytes > offset)
+            .any(|(_, reservation)| reservation.is_allocation)
+    }
+
+    fn unmap_offsets(
+        &mut self,
+        offset: u64,
+        end: u64,
+        unknown: ErrorKind,
+    ) -> Result<(), ErrorKind> {
         let cuts_first = self
             .mappings
             .range(..offset)
@@ -225,7 +248,7 @@ impl AddressSpace {
         if cuts_first || cuts_last || inside.is_empty() {
             return Err(unknown);
         }
-        self.hide(offset, range.bytes)?;
+        self.hide(offset, end - offset)?;
         for (start, mapping) in inside {
             self.mappings.remove(&start);
             if let Some(handle) = self.handles.get_mut(&mapping.handle) {
@@ -279,7 +302,7 @@ impl AddressSpace {
             .get(&offset)
             .filter(|found| found.is_allocation);
         let bytes = found.ok_or(unknown)?.bytes;
-        self.unmap(DeviceRange { start: ptr, bytes })?;
+        self.unmap_offsets(offset, offset + bytes, unknown)?;
         self.reservations.remove(&offset);
         Ok(())
     }
@@ -393,11 +416,12 @@ impl AddressSpace {
         if let Some(window) = &self.window {
             show_runs(window, offset, &found.runs, page)?;
             if let Some(poison) = self.poison
-                && found.mappings == 0
+                && found.is_fresh
             {
                 poison_bytes(window, offset, found.bytes, poison);
             }
         }
+        found.is_fresh = false;
         found.mappings += 1;
         self.mappings.insert(
             offset,

@@ -50,6 +50,16 @@ impl SimDevice {
         &self.machine
     }
 
+    /// Whether both are devices of one machine.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.machine, &other.machine)
+    }
+
+    /// Whether both are handles to one device: ids are only unique within a machine.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.is_beside(other) && self.id == other.id
+    }
+
     pub(crate) fn core(&self) -> &DeviceCore {
         // INVARIANT: `new` checked that the machine has this device, and machines do not lose entries.
         &self.machine.devices[self.index]
@@ -155,9 +165,7 @@ impl SimDevice {
         let given = queue.device();
         let queue: &dyn Any = queue;
         let found = queue.downcast_ref::<SimQueue>().map(|queue| &queue.core);
-        let own = found.filter(|core| {
-            core.device.id == self.id && core.device.machine.number == self.machine.number
-        });
+        let own = found.filter(|core| core.device.is(self));
         own.map(Arc::clone)
             .ok_or_else(|| self.error(ErrorKind::ForeignObject { given }, operation))
     }

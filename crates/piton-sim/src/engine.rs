@@ -68,7 +68,6 @@ struct Shared {
     virtual_now: AtomicU64,
     /// The time the host has seen: it is infinitely fast, and later than whatever it waited for.
     host_now: AtomicU64,
-    numbers: AtomicU64,
 }
 
 /// The threads that run a machine. The last owner's drop lets them end once nothing is left to run.
@@ -138,7 +137,6 @@ impl Engine {
             started: Instant::now(),
             virtual_now: AtomicU64::new(0),
             host_now: AtomicU64::new(0),
-            numbers: AtomicU64::new(0),
         });
         let engine = Arc::new(Self {
             shared: Arc::clone(&shared),
@@ -152,11 +150,6 @@ impl Engine {
             )?;
         }
         Ok(engine)
-    }
-
-    /// A number no other machine of this engine has.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.shared.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     pub(crate) fn is_virtual(&self) -> bool {
@@ -224,14 +217,16 @@ impl Engine {
         }
     }
 
-    /// Gives a host function to the thread that runs them, started when first needed.
-    pub(crate) fn call_host(&self, call: HostCall) -> Result<(), (HostCall, DriverError)> {
+    /// Gives a host function to the thread that runs them, started when first needed; it is dropped where there
+    /// can be no such thread.
+    pub(crate) fn call_host(&self, call: HostCall) -> Result<(), DriverError> {
         let mut state = self.shared.state.lock();
         if !state.has_call_thread {
             let shared = Arc::clone(&self.shared);
             if let Err(error) = spawn("piton-sim host functions", move || shared.run_calls(), 1) {
                 drop(state);
-                return Err((call, error));
+                drop(call);
+                return Err(error);
             }
             state.has_call_thread = true;
         }

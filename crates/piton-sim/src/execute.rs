@@ -81,6 +81,7 @@ fn step(queue: &Arc<QueueCore>) -> Step {
         return waits;
     }
     if let Some(reason) = skip_reason(queue) {
+        hand_on_engines(queue);
         return skip(queue, position, reason);
     }
     match obstacle {
@@ -320,7 +321,7 @@ fn call_host(
     };
     match engine.call_host(call) {
         Ok(()) => Outcome::HeldByHost,
-        Err((_, error)) => Outcome::Ended(Err(error.kind)),
+        Err(error) => Outcome::Ended(Err(error.kind)),
     }
 }
 

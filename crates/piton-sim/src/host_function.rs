@@ -2,7 +2,8 @@
 
 use crate::{command::Command, device::SimDevice, queue::QueueCore};
 use piton_driver::{
-    Admission, DriverError, ErrorKind, HostFunction, HostFunctions, Operation, Position, Queue,
+    Admission, DriverError, ErrorKind, ExecutionRecord, HostFunction, HostFunctions, Operation,
+    Position, Queue,
 };
 use std::{
     fmt,
@@ -15,6 +16,8 @@ pub(crate) struct HostCall {
     pub(crate) function: HostFunction,
     pub(crate) queue: Arc<QueueCore>,
     pub(crate) position: Position,
+    /// What the trace will say of it, less its times.
+    pub(crate) record: Option<ExecutionRecord>,
 }
 
 impl fmt::Debug for HostCall {
@@ -28,7 +31,14 @@ impl fmt::Debug for HostCall {
 impl HostCall {
     /// Calls the function, ends its command and sets the queue going again.
     pub(crate) fn run(self) {
+        let device = &self.queue.device;
+        let now = || device.machine().engine.now();
+        let start = self.record.as_ref().map_or(0, |_| now());
         let result = call(self.function);
+        if let Some(mut record) = self.record {
+            (record.start_ns, record.end_ns) = (start, now());
+            device.core().trace.push(record);
+        }
         self.queue.end(self.position, result);
         self.queue.resume();
     }

@@ -1,6 +1,6 @@
 //! A kernel that is loaded on a device.
 
-use crate::module::KernelDefinition;
+use crate::{device::SimDevice, module::KernelDefinition};
 use piton_driver::{DeviceId, Kernel, Signature};
 use std::sync::Arc;
 
@@ -8,9 +8,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct SimKernel {
     pub(crate) definition: Arc<KernelDefinition>,
-    pub(crate) device: DeviceId,
-    /// Which machine: ids of devices are only unique within one.
-    pub(crate) machine: u64,
+    pub(crate) device: SimDevice,
 }
 
 impl Kernel for SimKernel {
@@ -19,7 +17,7 @@ impl Kernel for SimKernel {
     }
 
     fn device(&self) -> DeviceId {
-        self.device
+        self.device.id()
     }
 
     fn signature(&self) -> &Signature {

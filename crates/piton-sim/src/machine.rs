@@ -65,8 +65,6 @@ pub(crate) struct DeviceCore {
 /// All of it.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// Tells machines of one process apart.
-    pub(crate) number: u64,
     pub(crate) engine: Arc<Engine>,
     pub(crate) devices: Vec<DeviceCore>,
     pub(crate) links: Vec<LinkConfig>,
@@ -86,7 +84,6 @@ impl Machine {
         let faults = Faults::default();
         faults.set(config.faults);
         Ok(Self {
-            number: engine.next_number(),
             engine,
             devices,
             links: config.links,

@@ -143,8 +143,7 @@ impl Module for LoadedModule {
         };
         Ok(Arc::new(SimKernel {
             definition: Arc::clone(found.ok_or_else(unknown)?),
-            device: self.device.id(),
-            machine: self.device.machine().number,
+            device: self.device.clone(),
         }))
     }
 }

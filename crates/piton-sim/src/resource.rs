@@ -52,6 +52,12 @@ impl<T> Resource<T> {
         state.waiting.pop_front()
     }
 
+    /// Everybody who waits: they are to ask again.
+    #[must_use = "who waits must be scheduled"]
+    pub(crate) fn take_waiting(&self) -> VecDeque<T> {
+        std::mem::take(&mut self.state.lock().waiting)
+    }
+
     /// Takes the thing from virtual time `earliest` for `duration`; returns when that starts.
     pub(crate) fn occupy(&self, earliest: u64, duration: u64) -> u64 {
         let start = self.free_from.load(Ordering::Relaxed).max(earliest);

@@ -38,10 +38,6 @@ impl SimSemaphore {
         let at = raises.partition_point(|(raised, _)| *raised < value);
         raises.get(at).map_or(0, |(_, time)| *time)
     }
-
-    fn belongs_to(&self, device: &SimDevice) -> bool {
-        self.device.machine().number == device.machine().number
-    }
 }
 
 #[expect(unsafe_code, reason = "implements the contract's semaphore")]
@@ -77,7 +73,7 @@ impl SimDevice {
             .as_ref()
             .map_or(DeviceId(u32::MAX), |found| found.device.id());
         found
-            .filter(|found| found.belongs_to(self))
+            .filter(|found| found.device.is_beside(self))
             .ok_or_else(|| self.error(ErrorKind::ForeignObject { given }, operation))
     }
 }

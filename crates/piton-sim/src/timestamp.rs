@@ -15,7 +15,7 @@ const EMPTY: u64 = u64::MAX;
 /// Slots for times.
 #[derive(Debug)]
 pub(crate) struct SimTimestamps {
-    device: DeviceId,
+    device: SimDevice,
     slots: Box<[AtomicU64]>,
 }
 
@@ -29,7 +29,7 @@ impl SimTimestamps {
     fn slot(&self, index: u32, operation: Operation) -> Result<&AtomicU64, DriverError> {
         let (at, limit) = (u64::from(index), self.slots.len() as u64);
         let kind = ErrorKind::InvalidIndex { index: at, limit };
-        let missing = DriverError::new(kind, operation, self.device);
+        let missing = self.device.error(kind, operation);
         self.slots.get(index as usize).ok_or(missing)
     }
 }
@@ -64,7 +64,7 @@ impl Timestamps for SimDevice {
         self.gate(operation)?;
         let slots = (0..slots).map(|_| AtomicU64::new(EMPTY)).collect();
         Ok(Arc::new(SimTimestamps {
-            device: self.id(),
+            device: self.clone(),
             slots,
         }))
     }
@@ -84,7 +84,11 @@ impl Timestamps for SimDevice {
         let pool = pool
             .downcast::<SimTimestamps>()
             .map_err(|_| self.error(foreign, operation))?;
-        pool.slot(index, operation)?.store(EMPTY, Ordering::Release);
+        if !pool.device.is(self) {
+            let given = pool.device.id();
+            return Err(self.error(ErrorKind::ForeignObject { given }, operation));
+        }
+        pool.slot(index, operation)?;
         self.gate(operation)?;
         Ok(queue.submit(|_| Some(Command::WriteTimestamp { pool, index })))
     }

@@ -77,7 +77,7 @@ impl SimQueue {
             given: launch.kernel.device(),
         };
         let kernel = kernel.downcast::<SimKernel>().map_err(|_| error(foreign))?;
-        if kernel.machine != device.machine().number || kernel.device != device.id() {
+        if !kernel.device.is(device) {
             return Err(error(foreign));
         }
         let expected = kernel.definition.signature().packed_bytes();
@@ -244,7 +244,7 @@ unsafe impl Queue for SimQueue {
         let foreign = || device.error(ErrorKind::ForeignObject { given }, Operation::WaitQueue);
         let other: &dyn Any = other;
         let other = other.downcast_ref::<Self>().ok_or_else(foreign)?;
-        if other.core.device.machine().number != device.machine().number {
+        if !other.core.device.is_beside(device) {
             return Err(foreign());
         }
         other.check_position(position, Operation::WaitQueue)?;
