@@ -1,0 +1,160 @@
+//! Counters that the host signals and queues wait for.
+
+use crate::{
+    drive::{copy, fill_word},
+    outcome::{Checked, Failure, accepted, ensure, ensure_eq, refused},
+    stage::{Stage, finish},
+    subject::Subject,
+};
+use piton_driver::{ErrorKind, Position, Semaphores};
+
+cases! { "semaphores":
+    a_semaphore_only_grows [Semaphores],
+    a_wait_may_come_before_its_signal [Semaphores HostMemory],
+    a_wait_after_its_signal_does_not_hold [Semaphores],
+    a_signal_comes_after_the_work_before_it [Semaphores HostMemory],
+    a_queue_does_not_lower_a_semaphore [Semaphores],
+    queues_meet_at_a_semaphore_without_the_host [Semaphores HostMemory],
+    queues_and_semaphores_of_another_driver_are_foreign [Semaphores],
+}
+
+#[track_caller]
+fn semaphores(stage: &Stage) -> Result<&dyn Semaphores, Failure> {
+    let missing = || Failure::new("the case says it needs semaphores", "it does not");
+    stage.device.semaphores().ok_or_else(missing)
+}
+
+fn a_semaphore_only_grows(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let semaphore = semaphores(&stage)?.create(7)?;
+    ensure_eq(
+        semaphore.value(),
+        7,
+        "a semaphore starts where it was told to",
+    )?;
+    semaphore.signal(9)?;
+    for given in [0, 8, 9] {
+        let expected = ErrorKind::NotMonotonic { current: 9, given };
+        refused(
+            semaphore.signal(given),
+            |kind| *kind == expected,
+            "a semaphore never falls",
+        )?;
+    }
+    semaphore.signal(u64::MAX)?;
+    ensure_eq(semaphore.value(), u64::MAX, "a semaphore holds any number")
+}
+
+fn a_wait_may_come_before_its_signal(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let (queue, buffer) = (stage.queue()?, stage.buffer(64)?);
+    let semaphore = semaphores(&stage)?.create(0)?;
+    accepted(fill_word(&queue, &buffer, 1))?;
+    accepted(semaphores(&stage)?.wait(&*queue, &semaphore, 5))?;
+    let last = accepted(fill_word(&queue, &buffer, 2))?;
+    semaphore.signal(4)?;
+    ensure(queue.completed() < last, "four is not five")?;
+    semaphore.signal(6)?;
+    finish(&queue)?;
+    ensure_eq(
+        stage.words(&buffer, 16)?,
+        vec![2; 16],
+        "a higher value lets through",
+    )
+}
+
+fn a_wait_after_its_signal_does_not_hold(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let (queue, buffer) = (stage.queue()?, stage.buffer(64)?);
+    let semaphore = semaphores(&stage)?.create(3)?;
+    for value in [0, 1, 3] {
+        accepted(semaphores(&stage)?.wait(&*queue, &semaphore, value))?;
+    }
+    accepted(fill_word(&queue, &buffer, 1))?;
+    finish(&queue)
+}
+
+fn a_signal_comes_after_the_work_before_it(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let (a, b) = (stage.queue()?, stage.queue()?);
+    let (buffer, back) = (stage.buffer(1 << 16)?, stage.buffer(64)?);
+    let semaphore = semaphores(&stage)?.create(0)?;
+    accepted(semaphores(&stage)?.wait(&*b, &semaphore, 1))?;
+    accepted(copy(&b, (&back, 0), (&buffer, (1 << 16) - 64), 64))?;
+    accepted(fill_word(&a, &buffer, 8))?;
+    accepted(semaphores(&stage)?.signal(&*a, &semaphore, 1))?;
+    finish(&a)?;
+    ensure_eq(semaphore.value(), 1, "the signal was given")?;
+    finish(&b)?;
+    ensure_eq(
+        stage.words(&back, 16)?,
+        vec![8; 16],
+        "the waiter saw the work before the signal",
+    )
+}
+
+fn a_queue_does_not_lower_a_semaphore(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let queue = stage.queue()?;
+    let semaphore = semaphores(&stage)?.create(5)?;
+    accepted(semaphores(&stage)?.signal(&*queue, &semaphore, 2))?;
+    finish(&queue)?;
+    ensure_eq(semaphore.value(), 5, "a late signal leaves it alone")
+}
+
+fn queues_meet_at_a_semaphore_without_the_host(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let (a, b, buffer) = (stage.queue()?, stage.queue()?, stage.buffer(64)?);
+    let semaphore = semaphores(&stage)?.create(0)?;
+    for turn in 0..20 {
+        let word = u32::try_from(turn).unwrap_or(0);
+        accepted(semaphores(&stage)?.wait(&*a, &semaphore, 2 * turn))?;
+        accepted(fill_word(&a, &buffer, 2 * word))?;
+        accepted(semaphores(&stage)?.signal(&*a, &semaphore, 2 * turn + 1))?;
+        accepted(semaphores(&stage)?.wait(&*b, &semaphore, 2 * turn + 1))?;
+        accepted(fill_word(&b, &buffer, 2 * word + 1))?;
+        accepted(semaphores(&stage)?.signal(&*b, &semaphore, 2 * turn + 2))?;
+    }
+    finish(&b)?;
+    finish(&a)?;
+    ensure_eq(semaphore.value(), 40, "all signals were given")?;
+    ensure_eq(
+        stage.words(&buffer, 16)?,
+        vec![39; 16],
+        "the last turn wrote last",
+    )
+}
+
+fn queues_and_semaphores_of_another_driver_are_foreign(subject: &Subject) -> Checked {
+    let (stage, other) = (Stage::open(subject)?, Stage::open(subject)?);
+    let (queue, foreign_queue) = (stage.queue()?, other.queue()?);
+    let own = semaphores(&stage)?.create(0)?;
+    let foreign = semaphores(&other)?.create(0)?;
+    let here = semaphores(&stage)?;
+    let is_reason = |kind: &ErrorKind| matches!(kind, ErrorKind::ForeignObject { .. });
+    refused(
+        here.wait(&*queue, &foreign, 1),
+        is_reason,
+        "a foreign semaphore is no wait",
+    )?;
+    refused(
+        here.signal(&*queue, &foreign, 1),
+        is_reason,
+        "a foreign semaphore is no signal",
+    )?;
+    refused(
+        here.wait(&*foreign_queue, &own, 1),
+        is_reason,
+        "a foreign queue does not wait",
+    )?;
+    refused(
+        here.signal(&*foreign_queue, &own, 1),
+        is_reason,
+        "a foreign queue does not signal",
+    )?;
+    ensure_eq(
+        queue.submitted(),
+        Position::START,
+        "a refused command takes no position",
+    )
+}

@@ -1,0 +1,471 @@
+//! The one place of the suite that calls the contract's unsafe methods.
+//!
+//! # Why the functions here are safe
+//! Memory is owned by [`DeviceBuffer`] and [`HostBuffer`]. Every accepted command is noted with the buffers it
+//! names, and a buffer waits for those commands before it is read or given back; if it cannot, it leaks. So no
+//! command outlives its memory, and no host access meets one. Ranges are given as offsets and lengths, and are
+//! wrong in some cases on purpose: those commands must be refused, and a backend that takes them has failed.
+//! Conflicting commands without order between them are left to cases that state what they expect.
+
+#![expect(
+    unsafe_code,
+    reason = "the contract's methods are driven here and nowhere else"
+)]
+
+use crate::outcome::{Failure, ensure, ensure_eq};
+use piton_driver::{
+    Admission, Device, DevicePtr, DeviceRange, DriverError, ErrorKind, FillPattern, Grid,
+    HostAllocation, HostMemory, HostMemoryOptions, Kernel, Launch, Locking, Operation, Parameter,
+    PeerAddress, PhysicalHandle, Position, Queue, VirtualMemory, WaitOutcome,
+};
+use std::{cell::RefCell, ptr, ptr::NonNull, sync::Arc};
+
+type Submitted = Result<Admission, DriverError>;
+
+/// Commands that name a buffer.
+#[derive(Debug, Default)]
+struct Users(RefCell<Vec<(Arc<dyn Queue>, Position)>>);
+
+impl Users {
+    fn note(&self, queue: &Arc<dyn Queue>, submitted: &Submitted) {
+        if let Ok(Admission::Accepted(position)) = submitted {
+            let mut users = self.0.borrow_mut();
+            users.retain(|(user, _)| user.id() != queue.id());
+            users.push((Arc::clone(queue), *position));
+        }
+    }
+
+    /// Whether all of them have ended.
+    fn have_ended(&self) -> bool {
+        let users = self.0.take();
+        users
+            .iter()
+            .all(|(queue, position)| queue.wait(*position, None) == Ok(WaitOutcome::Reached))
+    }
+}
+
+/// Device memory that is given back when dropped.
+#[derive(Debug)]
+pub(crate) struct DeviceBuffer {
+    device: Arc<dyn Device>,
+    start: DevicePtr,
+    bytes: u64,
+    users: Users,
+    is_owner: bool,
+}
+
+impl DeviceBuffer {
+    #[track_caller]
+    pub(crate) fn new(device: &Arc<dyn Device>, bytes: u64) -> Result<Self, Failure> {
+        let start = device.memory().allocate(bytes)?;
+        let mut buffer = Self::at_mapping(device, start, bytes);
+        buffer.is_owner = true;
+        Ok(buffer)
+    }
+
+    /// Memory that somebody else gives back, after this value is gone.
+    pub(crate) fn at_mapping(device: &Arc<dyn Device>, start: DevicePtr, bytes: u64) -> Self {
+        Self {
+            device: Arc::clone(device),
+            start,
+            bytes,
+            users: Users::default(),
+            is_owner: false,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn start(&self) -> DevicePtr {
+        self.start
+    }
+
+    pub(crate) fn range(&self) -> DeviceRange {
+        DeviceRange {
+            start: self.start,
+            bytes: self.bytes,
+        }
+    }
+
+    fn at(&self, offset: u64) -> DevicePtr {
+        DevicePtr::new(self.start.address().wrapping_add(offset))
+    }
+
+    /// Gives the memory back and says what the device said.
+    pub(crate) fn free(mut self) -> Result<(), DriverError> {
+        self.is_owner = false;
+        if !self.users.have_ended() {
+            return Ok(());
+        }
+        free(&*self.device, self.start)
+    }
+}
+
+impl Drop for DeviceBuffer {
+    fn drop(&mut self) {
+        let has_ended = self.users.have_ended();
+        if self.is_owner
+            && has_ended
+            && let Err(error) = free(&*self.device, self.start)
+        {
+            self.device.record_error(error);
+        }
+    }
+}
+
+/// Gives an address back that no command names any more, or that never was an allocation.
+pub(crate) fn free(device: &dyn Device, start: DevicePtr) -> Result<(), DriverError> {
+    // SAFETY: a `DeviceBuffer` calls this once, after its commands have ended; cases call it with addresses
+    // that are no live allocation, which must be refused.
+    unsafe { device.memory().free(start) }
+}
+
+/// Page-locked host memory that is given back when dropped.
+#[derive(Debug)]
+pub(crate) struct HostBuffer {
+    device: Arc<dyn Device>,
+    allocation: Option<HostAllocation>,
+    words: usize,
+    users: Users,
+}
+
+fn host_memory(device: &dyn Device) -> Result<&dyn HostMemory, Failure> {
+    device
+        .host_memory()
+        .ok_or_else(|| Failure::new("the case says it needs host memory", "it does not"))
+}
+
+impl HostBuffer {
+    #[track_caller]
+    pub(crate) fn new(device: &Arc<dyn Device>, words: &[u32]) -> Result<Self, Failure> {
+        let options = HostMemoryOptions {
+            locking: Locking::Preferred,
+            numa_node: None,
+        };
+        let bytes = size_of_val(words);
+        let allocation = host_memory(&**device)?.allocate(bytes, options)?;
+        let (start, length) = (allocation.start, allocation.bytes);
+        let buffer = Self {
+            device: Arc::clone(device),
+            allocation: Some(allocation),
+            words: words.len(),
+            users: Users::default(),
+        };
+        ensure(length >= bytes, "host memory is as long as asked")?;
+        ensure(
+            start.as_ptr().addr().is_multiple_of(4096),
+            "host memory is page-aligned",
+        )?;
+        // SAFETY: the allocation is fresh and `length` bytes long.
+        let fresh = unsafe { std::slice::from_raw_parts(start.as_ptr(), length) };
+        ensure(
+            fresh.iter().all(|byte| *byte == 0),
+            "fresh host memory is zeroed",
+        )?;
+        // SAFETY: as above, aligned to 4096, and nothing else refers to it.
+        unsafe { ptr::copy_nonoverlapping(words.as_ptr(), start.as_ptr().cast(), words.len()) };
+        Ok(buffer)
+    }
+
+    fn start(&self) -> NonNull<u8> {
+        self.allocation
+            .as_ref()
+            .map_or(NonNull::dangling(), |allocation| allocation.start)
+    }
+
+    /// Where it lies, as a number.
+    pub(crate) fn extent(&self) -> (usize, usize) {
+        let bytes = self
+            .allocation
+            .as_ref()
+            .map_or(0, |allocation| allocation.bytes);
+        (self.start().as_ptr().addr(), bytes)
+    }
+
+    /// The words, after every command that names them has ended.
+    pub(crate) fn words(&self) -> Result<Vec<u32>, Failure> {
+        ensure(self.users.have_ended(), "commands on host memory end")?;
+        let start = self.start().as_ptr().cast_const().cast::<u32>();
+        // SAFETY: `words` of them were initialised, and no command names them now.
+        Ok(unsafe { std::slice::from_raw_parts(start, self.words) }.to_vec())
+    }
+
+    /// Gives the memory back and says what the device said.
+    pub(crate) fn free(mut self) -> Result<(), Failure> {
+        ensure(self.users.have_ended(), "commands on host memory end")?;
+        let Some(allocation) = self.allocation.take() else {
+            return Ok(());
+        };
+        // SAFETY: it came from this device, is freed once, and no command names it.
+        Ok(unsafe { host_memory(&*self.device)?.free(allocation) }?)
+    }
+}
+
+impl Drop for HostBuffer {
+    fn drop(&mut self) {
+        if !self.users.have_ended() {
+            return;
+        }
+        if let (Some(allocation), Some(host)) = (self.allocation.take(), self.device.host_memory())
+        {
+            // SAFETY: as in `free`.
+            if let Err(error) = unsafe { host.free(allocation) } {
+                self.device.record_error(error);
+            }
+        }
+    }
+}
+
+/// Memory of the program's own, registered with the device for as long as `body` runs, which gets a buffer
+/// over it. The device's answer to `unregister` is returned beside.
+pub(crate) fn with_registered(
+    device: &Arc<dyn Device>,
+    memory: &mut [u32],
+    body: impl FnOnce(&HostBuffer) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let host = host_memory(&**device)?;
+    let bytes = size_of_val(memory);
+    let start = NonNull::from(&mut *memory).cast::<u8>();
+    // SAFETY: the slice is valid and borrowed until this function returns; nothing else has registered it.
+    unsafe { host.register(start, bytes) }?;
+    let buffer = HostBuffer {
+        device: Arc::clone(device),
+        allocation: Some(HostAllocation {
+            start,
+            bytes,
+            is_locked: true,
+        }),
+        words: memory.len(),
+        users: Users::default(),
+    };
+    let result = body(&buffer);
+    ensure(
+        buffer.users.have_ended(),
+        "commands on registered memory end",
+    )?;
+    // The buffer must not give back what it does not own.
+    let mut buffer = buffer;
+    buffer.allocation = None;
+    // SAFETY: registered above; no command names it any more.
+    unsafe { host.unregister(start) }?;
+    result
+}
+
+/// Unregisters memory that is not registered: must be refused.
+pub(crate) fn unregister_stranger(
+    device: &dyn Device,
+    memory: &mut [u32],
+) -> Result<(), DriverError> {
+    let Some(host) = device.host_memory() else {
+        return Ok(());
+    };
+    // SAFETY: no command names it; that it is not registered is what the case is about.
+    unsafe { host.unregister(NonNull::from(memory).cast()) }
+}
+
+/// A copy from memory that is not page-locked: must be refused.
+pub(crate) fn send_pageable(
+    queue: &Arc<dyn Queue>,
+    dst: &DeviceBuffer,
+    words: &[u32],
+) -> Submitted {
+    let bytes = size_of_val(words) as u64;
+    // SAFETY: it must be refused; a backend that takes it reads memory that outlives the wait of `dst`.
+    let submitted = unsafe { queue.copy_to_device(dst.start, NonNull::from(words).cast(), bytes) };
+    dst.users.note(queue, &submitted);
+    submitted
+}
+
+pub(crate) fn send(
+    queue: &Arc<dyn Queue>,
+    src: &HostBuffer,
+    dst: &DeviceBuffer,
+    offset: u64,
+    bytes: u64,
+) -> Submitted {
+    // SAFETY: see the top of the module.
+    let submitted = unsafe { queue.copy_to_device(dst.at(offset), src.start(), bytes) };
+    src.users.note(queue, &submitted);
+    dst.users.note(queue, &submitted);
+    submitted
+}
+
+pub(crate) fn fetch(
+    queue: &Arc<dyn Queue>,
+    src: &DeviceBuffer,
+    offset: u64,
+    dst: &HostBuffer,
+    bytes: u64,
+) -> Submitted {
+    // SAFETY: see the top of the module.
+    let submitted = unsafe { queue.copy_to_host(dst.start(), src.at(offset), bytes) };
+    src.users.note(queue, &submitted);
+    dst.users.note(queue, &submitted);
+    submitted
+}
+
+/// Copies between offsets of two buffers of one device, or of one and the same.
+pub(crate) fn copy(
+    queue: &Arc<dyn Queue>,
+    (dst, to): (&DeviceBuffer, u64),
+    (src, from): (&DeviceBuffer, u64),
+    bytes: u64,
+) -> Submitted {
+    // SAFETY: see the top of the module.
+    let submitted = unsafe { queue.copy_on_device(dst.at(to), src.at(from), bytes) };
+    src.users.note(queue, &submitted);
+    dst.users.note(queue, &submitted);
+    submitted
+}
+
+pub(crate) fn copy_peer(
+    device: &dyn Device,
+    queue: &Arc<dyn Queue>,
+    dst: &DeviceBuffer,
+    src: &DeviceBuffer,
+    bytes: u64,
+) -> Submitted {
+    let end = |buffer: &DeviceBuffer| PeerAddress {
+        device: buffer.device.info().id,
+        ptr: buffer.start,
+    };
+    let missing = ErrorKind::NotPeers {
+        from: end(src).device,
+        to: end(dst).device,
+    };
+    let error = DriverError::new(missing, Operation::CopyPeer, device.info().id);
+    let peers = device.peers().ok_or(error)?;
+    // SAFETY: see the top of the module.
+    let submitted = unsafe { peers.copy(&**queue, end(dst), end(src), bytes) };
+    src.users.note(queue, &submitted);
+    dst.users.note(queue, &submitted);
+    submitted
+}
+
+pub(crate) fn fill(
+    queue: &Arc<dyn Queue>,
+    dst: &DeviceBuffer,
+    offset: u64,
+    pattern: FillPattern,
+    bytes: u64,
+) -> Submitted {
+    // SAFETY: see the top of the module.
+    let submitted = unsafe { queue.fill(dst.at(offset), pattern, bytes) };
+    dst.users.note(queue, &submitted);
+    submitted
+}
+
+/// Fills the whole buffer with a word.
+pub(crate) fn fill_word(queue: &Arc<dyn Queue>, dst: &DeviceBuffer, word: u32) -> Submitted {
+    fill(queue, dst, 0, FillPattern::Word(word), dst.bytes)
+}
+
+/// As [`fill_word`], without keeping the queue's handle: the case itself makes sure that the command has ended
+/// before the memory goes, by a queue that waits for it.
+pub(crate) fn fill_detached(queue: &Arc<dyn Queue>, dst: &DeviceBuffer, word: u32) -> Submitted {
+    // SAFETY: see above.
+    unsafe { queue.fill(dst.start, FillPattern::Word(word), dst.bytes) }
+}
+
+/// Launches a kernel on whole buffers, and one value if it takes one.
+pub(crate) fn launch(
+    queue: &Arc<dyn Queue>,
+    kernel: &Arc<dyn Kernel>,
+    grid: Grid,
+    buffers: &[&DeviceBuffer],
+    value: u32,
+) -> Submitted {
+    let arguments = pack(&**kernel, buffers, value);
+    let extents: Vec<u64> = buffers.iter().map(|buffer| buffer.bytes).collect();
+    launch_packed(queue, kernel, grid, &arguments, &extents, buffers)
+}
+
+/// As [`launch`], with arguments and extents as they are given, right or wrong.
+pub(crate) fn launch_packed(
+    queue: &Arc<dyn Queue>,
+    kernel: &Arc<dyn Kernel>,
+    grid: Grid,
+    arguments: &[u8],
+    extents: &[u64],
+    buffers: &[&DeviceBuffer],
+) -> Submitted {
+    let launch = Launch {
+        extents,
+        ..Launch::new(kernel, grid, arguments)
+    };
+    // SAFETY: see the top of the module; the test kernels stay inside 256 elements a block.
+    let submitted = unsafe { queue.launch(&launch) };
+    for buffer in buffers {
+        buffer.users.note(queue, &submitted);
+    }
+    submitted
+}
+
+/// Packs buffers' addresses and the value as the kernel's signature says.
+pub(crate) fn pack(kernel: &dyn Kernel, buffers: &[&DeviceBuffer], value: u32) -> Vec<u8> {
+    let signature = kernel.signature();
+    let mut packed = vec![0; usize::try_from(signature.packed_bytes()).unwrap_or(0)];
+    for (index, parameter) in signature.parameters().iter().enumerate() {
+        let at = usize::try_from(signature.offset(index).unwrap_or(0)).unwrap_or(0);
+        let bytes = match parameter {
+            Parameter::Buffer { .. } => {
+                let buffer = buffers.get(signature.buffers_before(index));
+                buffer
+                    .map_or(0, |buffer| buffer.start.address())
+                    .to_ne_bytes()
+                    .to_vec()
+            }
+            Parameter::Value { .. } => value.to_ne_bytes().to_vec(),
+        };
+        if let Some(place) = packed.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(&bytes);
+        }
+    }
+    packed
+}
+
+/// Virtual memory, driven by cases that wait before they unmap.
+#[derive(Clone, Copy)]
+pub(crate) struct Pages<'a>(pub(crate) &'a dyn VirtualMemory);
+
+impl<'a> Pages<'a> {
+    #[track_caller]
+    pub(crate) fn of(device: &'a dyn Device) -> Result<Self, Failure> {
+        device
+            .virtual_memory()
+            .map(Self)
+            .ok_or_else(|| Failure::new("the case says it needs virtual memory", "it does not"))
+    }
+
+    pub(crate) fn map(self, at: DevicePtr, handle: PhysicalHandle) -> Result<(), DriverError> {
+        // SAFETY: cases submit commands on the range only after this call.
+        unsafe { self.0.map(at, handle) }
+    }
+
+    pub(crate) fn unmap(self, range: DeviceRange) -> Result<(), DriverError> {
+        // SAFETY: cases wait for their commands on the range before this call.
+        unsafe { self.0.unmap(range) }
+    }
+
+    pub(crate) fn release(self, range: DeviceRange) -> Result<(), DriverError> {
+        // SAFETY: as for `unmap`.
+        unsafe { self.0.release(range) }
+    }
+}
+
+/// What a device says is free.
+pub(crate) fn free_bytes(device: &dyn Device) -> Result<u64, Failure> {
+    let usage = device.memory().usage()?;
+    ensure(
+        usage.free <= usage.capacity,
+        "no more is free than there is",
+    )?;
+    ensure_eq(
+        usage.capacity,
+        device.info().memory_bytes,
+        "capacity is what the device says",
+    )?;
+    Ok(usage.free)
+}
