@@ -13,6 +13,8 @@ use std::{
 };
 
 thread_local! {
+    // GLOBAL: a host function is called by the backend, which hands nothing on that could carry the mark; it
+    // belongs to the thread and is empty whenever no host function runs.
     /// Weak: a function that never runs must not keep its stream's queue, which keeps the function.
     static RUNNING: RefCell<Vec<Weak<LaneState>>> = const { RefCell::new(Vec::new()) };
 }

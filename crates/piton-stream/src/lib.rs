@@ -10,6 +10,30 @@
 //! [`Event`] is a number. A stream that waits for an event asks the timeline whether it is ordered after it
 //! already, and only if not does the device get a command.
 //!
+//! ```
+//! use piton_driver::{DeviceId, Driver};
+//! use piton_sim::{DeviceConfig, SimConfig, SimDriver};
+//! use piton_stream::{StreamOptions, Streams, Waited};
+//! use piton_timeline::Timeline;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let driver = SimDriver::new(SimConfig::uniform(1, &DeviceConfig::default()))?;
+//! let device = driver.open(DeviceId(0))?;
+//! let streams = Streams::new(Timeline::new());
+//! let load = streams.create(&device, StreamOptions::labelled("load"))?;
+//! let compute = streams.create(&device, StreamOptions::labelled("compute"))?;
+//!
+//! load.call_host(|| println!("first"))?;
+//! let loaded = load.record();
+//! compute.wait(&loaded)?;
+//! compute.call_host(|| println!("second"))?;
+//! compute.synchronize()?;
+//! assert!(loaded.query()?);
+//! assert_eq!(compute.wait(&loaded)?, Waited::Done);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Words
 //! | I want to … | take |
 //! |---|---|

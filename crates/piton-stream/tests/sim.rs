@@ -3,7 +3,7 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
-use piton_driver::{Device, DeviceId, DevicePtr, Driver, FillPattern};
+use piton_driver::{Device, DeviceId, DevicePtr, Driver, FillPattern, WaitOutcome};
 use piton_sim::{DeviceConfig, ScheduleOrder, SimConfig, SimDriver};
 use piton_stream::{Event, Semaphore, Stream, StreamError, StreamOptions, Streams};
 use piton_sync::{Mutex, thread};
@@ -157,7 +157,7 @@ fn a_host_signal_starts_what_waits() {
             let event = stream.record();
             assert_eq!(event.query(), Ok(false));
             gate.signal(turn).unwrap();
-            event.wait(None).unwrap();
+            assert_eq!(event.wait(None), Ok(WaitOutcome::Reached));
         }
     }
 }
@@ -179,6 +179,26 @@ fn a_panic_in_one_stream_fails_those_that_wait_and_no_other() {
         assert_eq!(root.label.as_deref(), Some("a"));
         assert_eq!(root.place.map(|place| place.line()), Some(line));
         assert_eq!(c.synchronize(), Ok(()));
+    }
+}
+
+/// Memory freed in a failed stream's order must be out of use by whatever that stream waited for.
+#[test]
+fn a_skipped_wait_still_keeps_the_order() {
+    for config in machines() {
+        let bench = Bench::new(config);
+        let (runs, fails) = (bench.stream("runs"), bench.stream("fails"));
+        let gate = Semaphore::new(&bench.device, 0).unwrap();
+        runs.wait_semaphore(&gate, 1).unwrap();
+        fails.call_host(|| panic!("on purpose")).unwrap();
+        let failed = fails.record();
+        assert!(failed.wait(None).is_err());
+        fails.wait(&runs.record()).unwrap();
+        let after = fails.record();
+        assert_eq!(after.query(), Ok(false));
+        gate.signal(1).unwrap();
+        assert!(matches!(after.wait(None), Err(StreamError::Poisoned(_))));
+        assert_eq!(runs.query(), Ok(true));
     }
 }
 
