@@ -56,7 +56,7 @@ impl Future for Completion {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(reached) => reached?,
             }
-            state.link().refresh();
+            state.learn(this.point);
         }
         Poll::Ready(state.outcome(this.point))
     }

@@ -150,9 +150,15 @@ impl LaneState {
             {
                 return Ok(WaitOutcome::DeadlinePassed);
             }
-            self.link.refresh();
+            self.learn(point);
         }
         self.outcome(point).map(|()| WaitOutcome::Reached)
+    }
+
+    /// Brings what is known up to date after a point was seen to end, so that later questions are one load.
+    pub(crate) fn learn(&self, point: Timepoint) {
+        self.link.refresh();
+        let _is_complete = self.timeline.is_complete(point);
     }
 
     /// Refuses a wait on the host that would wait for itself.

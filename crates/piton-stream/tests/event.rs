@@ -23,6 +23,13 @@ fn an_event_is_a_place_and_recording_again_is_another() {
     bench.machine.step(0);
     assert_eq!((first.query(), second.query()), (Ok(true), Ok(false)));
     assert_eq!(second.wait(None), Ok(WaitOutcome::Reached));
+    assert!(
+        bench
+            .streams
+            .timeline()
+            .is_known_complete(second.timepoint()),
+        "the timeline learns from waits"
+    );
     assert_eq!(first.clone().query(), Ok(true));
 }
 
