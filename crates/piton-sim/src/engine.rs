@@ -3,10 +3,8 @@
 //! # Protocol
 //! - `state` guards what is ready and who sleeps. Whoever makes something ready does it under the lock and
 //!   wakes a sleeper under it, so a thread that found nothing and sleeps under the same lock misses nothing.
-//! - A host thread sleeps until a *condition* (a queue's counter) holds. Counters grow outside the lock, so:
-//!   the sleeper, under the lock, adds itself to `parked` by RMW and then checks its condition; whoever raised
-//!   a counter (by RMW) then reads `parked` by RMW and, if anybody is there, notifies under the lock. Of the
-//!   two RMWs on `parked` one comes first, and either the sleeper sees the counter or the other sees the sleeper.
+//! - A host thread sleeps at the `doorbell`, under the same lock, until a queue's counter has grown. Counters grow
+//!   outside the lock; that no wake is lost all the same is the doorbell's business.
 //! - Nothing is run, woken or dropped under the lock.
 //!
 //! Lock order: a queue's `state` before the engine's `state`.
@@ -16,6 +14,7 @@
 
 use crate::{
     config::{ClockMode, ScheduleOrder},
+    doorbell::Doorbell,
     execute,
     grid::GridJob,
     host_function::HostCall,
@@ -25,7 +24,7 @@ use crate::{
 use piton_driver::{DriverError, ErrorKind, Operation, ResourceKind, WaitOutcome};
 use piton_sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicU64, Ordering},
     thread,
 };
 use std::{
@@ -58,10 +57,9 @@ struct Shared {
     /// Workers sleep here.
     work: Condvar,
     /// Waiting host threads sleep here.
-    hosts: Condvar,
+    hosts: Doorbell,
     /// The host functions' thread sleeps here.
     calls: Condvar,
-    parked: AtomicUsize,
     clock: ClockMode,
     started: Instant,
     /// The latest time anything ended, in virtual time.
@@ -130,9 +128,8 @@ impl Engine {
                 random: fastrand::Rng::with_seed(seed),
             }),
             work: Condvar::new(),
-            hosts: Condvar::new(),
+            hosts: Doorbell::default(),
             calls: Condvar::new(),
-            parked: AtomicUsize::new(0),
             clock,
             started: Instant::now(),
             virtual_now: AtomicU64::new(0),
@@ -194,9 +191,7 @@ impl Engine {
         for _ in 0..job.wanted().min(state.idle_workers as u64) {
             self.shared.work.notify_one();
         }
-        if self.shared.parked.load(Ordering::Relaxed) > 0 {
-            self.shared.hosts.notify_one();
-        }
+        self.shared.hosts.ring_one(&state);
     }
 
     /// Takes the offer back.
@@ -210,11 +205,7 @@ impl Engine {
 
     /// A counter has grown: host threads that wait look again.
     pub(crate) fn counter_grew(&self) {
-        if self.shared.parked.fetch_add(0, Ordering::AcqRel) > 0 {
-            let state = self.shared.state.lock();
-            self.shared.hosts.notify_all();
-            drop(state);
-        }
+        self.shared.hosts.ring(&self.shared.state);
     }
 
     /// Gives a host function to the thread that runs them, started when first needed; it is dropped where there
@@ -362,7 +353,7 @@ impl Shared {
         let mut state = self.state.lock();
         state.running -= 1;
         if state.running == 0 {
-            self.hosts.notify_all();
+            self.hosts.ring_held(&state);
         }
     }
 
@@ -373,38 +364,35 @@ impl Shared {
         deadline: Option<Instant>,
     ) -> Result<Option<WaitOutcome>, ErrorKind> {
         let mut state = self.state.lock();
-        self.parked.fetch_add(1, Ordering::AcqRel);
-        let outcome = self.park_locked(&mut state, is_met, deadline);
-        self.parked.fetch_sub(1, Ordering::AcqRel);
-        outcome
+        let reason = |state: &State| self.reason_to_stay_awake(state, is_met, deadline);
+        match self.hosts.sleep_unless(&mut state, deadline, reason) {
+            None => Ok(None),
+            Some(reason) => reason,
+        }
     }
 
-    fn park_locked(
+    /// Why a host thread need not sleep: an outcome, something to run (no outcome yet), or that nothing can ever
+    /// happen.
+    fn reason_to_stay_awake(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &State,
         is_met: &impl Fn() -> bool,
         deadline: Option<Instant>,
-    ) -> Result<Option<WaitOutcome>, ErrorKind> {
+    ) -> Option<Result<Option<WaitOutcome>, ErrorKind>> {
         if is_met() {
-            return Ok(Some(WaitOutcome::Reached));
+            return Some(Ok(Some(WaitOutcome::Reached)));
         }
         if !state.ready.is_empty() || state.jobs.iter().any(|job| job.wanted() > 0) {
-            return Ok(None);
+            return Some(Ok(None));
         }
         if self.is_virtual() && state.running == 0 {
             // Nothing runs and nothing is ready. Time does not pass by itself here.
-            return match deadline {
+            return Some(match deadline {
                 Some(_) => Ok(Some(WaitOutcome::DeadlinePassed)),
                 None => Err(ErrorKind::Deadlock { waiting: 1 }),
-            };
+            });
         }
-        match deadline {
-            None => self.hosts.wait(state),
-            Some(deadline) => {
-                let _ = self.hosts.wait_until(state, deadline);
-            }
-        }
-        Ok(None)
+        None
     }
 
     /// A wake meant for work may have reached a host thread that now goes away: hand it on.
@@ -415,11 +403,11 @@ impl Shared {
         }
     }
 
-    fn wake_one(&self, state: &State) {
+    fn wake_one(&self, state: &MutexGuard<'_, State>) {
         if state.idle_workers > 0 {
             self.work.notify_one();
-        } else if self.parked.load(Ordering::Relaxed) > 0 {
-            self.hosts.notify_one();
+        } else {
+            self.hosts.ring_one(state);
         }
     }
 }

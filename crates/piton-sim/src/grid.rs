@@ -1,16 +1,14 @@
 //! One launch under way: its blocks, run by whichever threads are free.
 //!
 //! # Protocol
-//! Blocks are claimed by `fetch_add` on `next`. A participant adds to `finished` (AcqRel) after each block; the
-//! owner, which runs blocks too, waits under `all_done` until `finished` equals the number of blocks, so it sees
-//! what every block wrote before the launch is said to have ended.
+//! Which blocks are claimed and how many have ended is the `tally`'s. `participants` only bounds how many threads
+//! run blocks at once: it orders nothing, and a thread that finds enough others leaves.
 
-use crate::{block::Block, claims::Claims, device::SimDevice, kernel::SimKernel};
-use piton_driver::{Fault, Grid};
-use piton_sync::{
-    Condvar, Mutex,
-    atomic::{AtomicU32, AtomicU64, Ordering},
+use crate::{
+    block::Block, claims::Claims, device::SimDevice, kernel::SimKernel, tally::BlockTally,
 };
+use piton_driver::{Fault, Grid};
+use piton_sync::atomic::{AtomicU32, Ordering};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -24,13 +22,9 @@ pub(crate) struct GridJob {
     pub(crate) grid: Grid,
     pub(crate) arguments: Box<[u8]>,
     pub(crate) claims: Claims,
-    blocks: u64,
-    next: AtomicU64,
-    finished: AtomicU64,
+    tally: BlockTally,
     participants: AtomicU32,
     limit: u32,
-    fault: Mutex<Option<Fault>>,
-    all_done: Condvar,
 }
 
 impl GridJob {
@@ -48,21 +42,15 @@ impl GridJob {
             grid,
             arguments,
             claims: Claims::default(),
-            blocks: grid.blocks().unwrap_or(0),
-            next: AtomicU64::new(0),
-            finished: AtomicU64::new(0),
+            tally: BlockTally::new(grid.blocks().unwrap_or(0)),
             participants: AtomicU32::new(0),
             limit,
-            fault: Mutex::new(None),
-            all_done: Condvar::new(),
         }
     }
 
     /// How many more threads could be of use.
     pub(crate) fn wanted(&self) -> u64 {
-        let left = self
-            .blocks
-            .saturating_sub(self.next.load(Ordering::Relaxed));
+        let left = self.tally.unclaimed();
         let present = self.participants.load(Ordering::Relaxed);
         left.min(u64::from(self.limit.saturating_sub(present)))
     }
@@ -70,7 +58,7 @@ impl GridJob {
     /// Runs blocks until none is left to claim. Returns at once where enough threads are at it.
     pub(crate) fn take_part(&self) {
         if self.participants.fetch_add(1, Ordering::Relaxed) < self.limit {
-            while let Some(number) = self.claim() {
+            while let Some(number) = self.tally.claim() {
                 self.run_block(number);
             }
         }
@@ -79,32 +67,16 @@ impl GridJob {
 
     /// Waits for the blocks that other threads still run; returns the first fault.
     pub(crate) fn finish(&self) -> Result<(), Fault> {
-        let mut fault = self.fault.lock();
-        while self.finished.load(Ordering::Acquire) < self.blocks {
-            self.all_done.wait(&mut fault);
-        }
-        fault.map_or(Ok(()), Err)
-    }
-
-    fn claim(&self) -> Option<u64> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        (number < self.blocks).then_some(number)
+        self.tally.wait()
     }
 
     fn run_block(&self, number: u64) {
-        let is_running = self.fault.lock().is_none();
-        if is_running {
-            let block = Block::new(self, number);
-            let body = AssertUnwindSafe(|| self.kernel.definition.run(&block));
-            let result = catch_unwind(body).unwrap_or(Err(Fault::Panicked));
-            if let Err(fault) = result {
-                self.fault.lock().get_or_insert(fault);
-            }
+        if self.tally.has_fault() {
+            return self.tally.finish_one(Ok(()));
         }
-        if self.finished.fetch_add(1, Ordering::AcqRel) + 1 == self.blocks {
-            let fault = self.fault.lock();
-            self.all_done.notify_all();
-            drop(fault);
-        }
+        let block = Block::new(self, number);
+        let body = AssertUnwindSafe(|| self.kernel.definition.run(&block));
+        let result = catch_unwind(body).unwrap_or(Err(Fault::Panicked));
+        self.tally.finish_one(result);
     }
 }

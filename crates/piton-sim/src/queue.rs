@@ -3,8 +3,8 @@
 //! # Ownership of the front
 //! A queue with commands is *scheduled*: exactly one of these owns its front — the engine's ready list, the
 //! thread that runs a slice, a resource's waiting list, the host function that runs, or a *stall*. A stall is
-//! the only one that may be ended from two sides (by what it waits for, and by loss of the device), so it has
-//! a ticket: whoever takes the ticket out of `state.stall` schedules the queue, the other does nothing.
+//! the only one that may be ended from two sides, so it has a ticket (see `stall`): whoever takes the ticket
+//! schedules the queue, the other does nothing.
 
 mod create;
 mod submit;
@@ -13,7 +13,7 @@ pub(crate) use submit::SimQueue;
 
 use crate::{
     command::Command, device::SimDevice, engine::Engine, machine::QUEUE_COMMANDS,
-    parameters::ParameterRing, progress::Progress, ready::BANDS,
+    parameters::ParameterRing, progress::Progress, ready::BANDS, stall::Stall,
 };
 use piton_driver::{
     Admission, ComputeUnitSet, ErrorKind, Operation, Position, Priority, PriorityRange,
@@ -46,7 +46,7 @@ pub(crate) enum Watcher {
 impl Watcher {
     pub(crate) fn wake(self) {
         match self {
-            Self::Queue(queue, ticket) => queue.end_stall(Some(ticket)),
+            Self::Queue(queue, ticket) => queue.end_stall(ticket),
             Self::Waker(waker) => waker.wake(),
         }
     }
@@ -65,8 +65,7 @@ pub(crate) struct QueueState {
     pub(crate) ring: VecDeque<Entry>,
     pub(crate) parameters: ParameterRing,
     is_scheduled: bool,
-    stall: Option<u64>,
-    tickets: u64,
+    stall: Stall,
     /// When the last command ended, in virtual time.
     pub(crate) time: u64,
     ends: VecDeque<(u64, u64)>,
@@ -157,33 +156,28 @@ impl QueueCore {
 
     /// Starts a stall: the caller stops owning the front when a watcher with this ticket is in place.
     pub(crate) fn begin_stall(&self) -> u64 {
-        let mut state = self.state.lock();
-        state.tickets += 1;
-        state.stall = Some(state.tickets);
-        state.tickets
+        self.state.lock().stall.begin()
     }
 
     /// Takes a stall back; `false` if somebody else has ended it and owns the front.
     pub(crate) fn cancel_stall(&self, ticket: u64) -> bool {
-        self.state
-            .lock()
-            .stall
-            .take_if(|stall| *stall == ticket)
-            .is_some()
+        self.state.lock().stall.end(ticket)
     }
 
-    /// Ends a stall (`None`: whichever) by making the queue ready.
-    fn end_stall(self: &Arc<Self>, ticket: Option<u64>) {
-        let is_mine = |stall: &mut u64| ticket.is_none_or(|ticket| ticket == *stall);
-        let ended = self.state.lock().stall.take_if(is_mine);
-        if ended.is_some() {
+    /// Ends the stall with this ticket, if it is still on, by making the queue ready.
+    fn end_stall(self: &Arc<Self>, ticket: u64) {
+        let is_mine = self.state.lock().stall.end(ticket);
+        if is_mine {
             self.engine().schedule(Arc::clone(self));
         }
     }
 
     /// Makes the queue ready if it is stalled: its device is lost.
     pub(crate) fn wake_stalled(self: &Arc<Self>) {
-        self.end_stall(None);
+        let is_mine = self.state.lock().stall.end_any();
+        if is_mine {
+            self.engine().schedule(Arc::clone(self));
+        }
     }
 
     /// Makes the queue ready: the host function that held it has returned.

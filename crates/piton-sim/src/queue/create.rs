@@ -6,6 +6,7 @@ use crate::{
     machine::{DeviceCore, HardwareLoad, MAX_QUEUES},
     parameters::ParameterRing,
     progress::Progress,
+    stall::Stall,
 };
 use piton_driver::{
     DriverError, ErrorKind, HardwareQueue, Operation, Placement, Queue, QueueId, QueueOptions,
@@ -44,8 +45,7 @@ impl Queues for SimDevice {
                 ring: VecDeque::new(),
                 parameters: ParameterRing::new(),
                 is_scheduled: false,
-                stall: None,
-                tickets: 0,
+                stall: Stall::default(),
                 time: 0,
                 ends: VecDeque::new(),
             }),
