@@ -1,1 +1,63 @@
 //! The pool of page-locked host memory.
+//!
+//! # The problem
+//! A device copies fast and by itself only from and to host memory whose pages are locked and known to its driver.
+//! Locking costs up to 0.4 ms a MiB, so it is done ahead and memory is kept. And a copy goes on after the call that
+//! asked for it returned: memory must not go to somebody else, nor be looked at, before the device is done.
+//!
+//! # The idea
+//! [`PinnedPool`] takes *slabs* from the driver, cuts them into blocks of few sizes (four classes a doubling, at most
+//! a quarter of slack) and passes blocks between threads by a lock-free list a class. A [`PinnedBlock`] remembers the
+//! timepoints of its device uses. Dropped, it waits in the pending list until they are complete, which is one
+//! comparison of integers; no use is waited for by blocking, and a slow stream holds back its own blocks only.
+//!
+//! # Words
+//! *slab*: driver memory cut into blocks. *Region*: any piece of driver memory; large requests get one of their own.
+//! *live*, *pending*, *cached*, *uncut*: in a block that is out; freed, but a device may be using it; free; not
+//! cut into blocks.
+//!
+//! | I want to … | take |
+//! |---|---|
+//! | have memory the device copies from | [`PinnedPool::allocate`] |
+//! | look at it, change it | [`PinnedBlock::try_as_slice`], [`PinnedBlock::try_as_mut_slice`] |
+//! | say that a command uses it | [`PinnedBlock::record_read`], [`PinnedBlock::record_write`] |
+//! | let a device copy from memory I have already | [`PinnedPool::register`] |
+//! | give memory back to the system | [`PinnedPool::trim`] |
+//! | drop everything while devices are at work | [`Leftovers`] |
+//!
+//! # Guarantees
+//! - A block is handed out again only after every recorded use of it is complete.
+//! - No slice exists while a recorded device use conflicts with it.
+//! - `held = live + pending + cached + uncut`; [`PinnedPool::check`] walks everything and says so.
+//! - No drop blocks on a device. No public function panics, whatever it is given.
+//!
+//! # Not here
+//! Waiting (whoever gets [`PinnedError::InUse`] waits for the frontier in it), copies, streams, element types.
+
+mod block;
+mod bounded;
+mod check;
+mod config;
+mod core;
+mod counters;
+mod error;
+mod free_list;
+mod leftovers;
+mod pending;
+mod pool;
+mod regions;
+mod registered;
+mod request;
+mod source;
+mod span;
+mod stats;
+mod visible;
+
+pub use block::PinnedBlock;
+pub use check::PinnedInconsistency;
+pub use config::PinnedPoolConfig;
+pub use error::PinnedError;
+pub use leftovers::Leftovers;
+pub use pool::PinnedPool;
+pub use registered::{Refused, RegisteredMemory};
+pub use stats::PinnedStats;

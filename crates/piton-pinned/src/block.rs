@@ -1,0 +1,90 @@
+//! A block of page-locked memory, owned.
+
+use crate::{PinnedError, core::Core, span::Span, visible::Visible};
+use piton_timeline::{Frontier, Timepoint};
+use std::{ptr::NonNull, sync::Arc};
+
+/// A block of page-locked memory from a [`PinnedPool`](crate::PinnedPool).
+///
+/// The memory is initialised: zero when it came fresh from the driver, whatever was in it otherwise. The handle
+/// owns it; dropping the handle gives it back without blocking, on any thread, whatever devices still do with it:
+/// it is handed out again when every recorded use is complete. A block keeps its pool's memory alive after the
+/// pool itself is dropped.
+#[derive(Debug)]
+pub struct PinnedBlock {
+    memory: Visible,
+    span: Span,
+    core: Arc<Core>,
+}
+
+impl PinnedBlock {
+    /// Makes the owned handle of a span just taken out of the pool, for a request of `bytes` bytes.
+    pub(crate) fn new(core: Arc<Core>, span: Span, bytes: usize) -> Self {
+        core.counters.handed_out(&span, bytes as u64);
+        Self {
+            memory: Visible::of_span(&span, bytes),
+            span,
+            core,
+        }
+    }
+
+    /// First byte, for commands that name the block. Valid while the handle, or a recorded use, exists.
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.memory.start()
+    }
+
+    /// Bytes asked for.
+    pub fn bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// Bytes that belong to the block; at least [`bytes`](Self::bytes).
+    pub fn capacity(&self) -> u64 {
+        self.span.bytes
+    }
+
+    /// The content. Does not block; devices may be reading.
+    ///
+    /// # Errors
+    /// [`PinnedError::InUse`] while a recorded device write is not complete.
+    pub fn try_as_slice(&self) -> Result<&[u8], PinnedError> {
+        self.memory.as_slice(&self.core.timeline)
+    }
+
+    /// The content, to be changed. Does not block.
+    ///
+    /// # Errors
+    /// [`PinnedError::InUse`] while a recorded device use is not complete.
+    pub fn try_as_mut_slice(&mut self) -> Result<&mut [u8], PinnedError> {
+        self.memory.as_mut_slice(&self.core.timeline)
+    }
+
+    /// Notes that a device reads the block until `point`, a timepoint of the pool's timeline. Whoever submits a
+    /// command that reads the block calls this before the borrow under which it was submitted ends.
+    pub fn record_read(&self, point: Timepoint) {
+        self.memory.record_read(point);
+    }
+
+    /// Notes that a device writes the block until `point`; otherwise as [`record_read`](Self::record_read).
+    pub fn record_write(&mut self, point: Timepoint) {
+        self.memory.record_write(point);
+    }
+
+    /// Every device use recorded: when it is complete, the host may do anything with the block.
+    pub fn uses(&self) -> Frontier {
+        self.memory.uses()
+    }
+
+    /// The device writes recorded: when they are complete, the host may read the block.
+    pub fn writes(&self) -> &Frontier {
+        self.memory.writes()
+    }
+}
+
+impl Drop for PinnedBlock {
+    fn drop(&mut self) {
+        let requested = self.memory.bytes() as u64;
+        self.core.counters.taken_back(&self.span, requested);
+        self.core.give_back(self.span, self.memory.uses());
+    }
+}

@@ -1,0 +1,95 @@
+//! What can go wrong with page-locked memory.
+
+use piton_driver::{DeviceId, DriverError};
+use piton_timeline::Frontier;
+use thiserror::Error;
+
+/// Why the pool refused. Sizes are bytes.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PinnedError {
+    /// The device cannot copy from host memory by itself.
+    #[error("{device} has no host memory of its own kind")]
+    NoHostMemory {
+        /// The device.
+        device: DeviceId,
+    },
+    /// A request is empty or larger than memory can be.
+    #[error("a block of {given} bytes is not between 1 and {maximum}")]
+    InvalidSize {
+        /// The size asked for.
+        given: u64,
+        /// The largest that could be served.
+        maximum: u64,
+    },
+    /// An alignment is not a power of two, or larger than a page.
+    #[error("alignment {given} is not a power of two up to {maximum}")]
+    InvalidAlignment {
+        /// The alignment asked for.
+        given: u64,
+        /// The largest.
+        maximum: u64,
+    },
+    /// The pool may not hold that much more.
+    #[error(
+        "{requested} bytes more would exceed the pool's cap of {cap}: {held} held, {live} in use, \
+         {pending} freed but still in use by the device"
+    )]
+    CapReached {
+        /// Bytes to be asked of the driver.
+        requested: u64,
+        /// The cap.
+        cap: u64,
+        /// Bytes held from the driver.
+        held: u64,
+        /// Bytes of blocks that are out.
+        live: u64,
+        /// Bytes of blocks that were freed and that the device still uses.
+        pending: u64,
+    },
+    /// The device still uses the memory in a way that excludes the access.
+    #[error("the device uses the memory until {pending:?}")]
+    InUse {
+        /// The host may access it when these are complete.
+        pending: Frontier,
+    },
+    /// The slab size cannot be used.
+    #[error("slabs of {given} bytes are not a multiple of {multiple_of} up to {maximum}")]
+    InvalidSlab {
+        /// The size given.
+        given: u64,
+        /// What it must be a multiple of.
+        multiple_of: u64,
+        /// The largest.
+        maximum: u64,
+    },
+    /// The boundary between small and large requests cannot be used.
+    #[error("a large-block threshold of {given} bytes is not between {minimum} and {maximum}")]
+    InvalidLargeThreshold {
+        /// The threshold given.
+        given: u64,
+        /// The smallest.
+        minimum: u64,
+        /// The largest: a quarter of a slab.
+        maximum: u64,
+    },
+    /// The length of the free lists' queues cannot be used.
+    #[error("queues of {given} blocks are not between 1 and {maximum}")]
+    InvalidQueue {
+        /// The length given.
+        given: u32,
+        /// The largest.
+        maximum: u32,
+    },
+    /// Not a single slab fits under the cap.
+    #[error("a cap of {cap} bytes is less than one slab of {slab}")]
+    CapBelowSlab {
+        /// The cap given.
+        cap: u64,
+        /// The slab size given.
+        slab: u64,
+    },
+    /// The driver refused. A refused lock carries the size and the limit in force.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+}

@@ -1,0 +1,134 @@
+//! The pool, as a program holds it.
+
+use crate::{
+    Leftovers, PinnedBlock, PinnedError, PinnedInconsistency, PinnedPoolConfig, PinnedStats,
+    Refused, RegisteredMemory, core::Core, request::Request, source::Source,
+};
+use piton_driver::{Device, HostMemoryOptions};
+use piton_timeline::Timeline;
+use std::sync::Arc;
+
+/// A pool of page-locked host memory for one device.
+///
+/// A handle: clones are the same pool. Every method may be called from any thread. Nothing waits for a device; what
+/// may block on the driver says so.
+#[derive(Clone, Debug)]
+pub struct PinnedPool {
+    core: Arc<Core>,
+}
+
+impl PinnedPool {
+    /// A pool over the host memory of `device`. Asks the driver for nothing yet.
+    ///
+    /// # Errors
+    /// [`PinnedError::NoHostMemory`] if the device has none; what [`PinnedPoolConfig::validate`] says of `config`.
+    pub fn new(
+        device: Arc<dyn Device>,
+        timeline: Arc<Timeline>,
+        config: PinnedPoolConfig,
+    ) -> Result<Self, PinnedError> {
+        Self::with_leftovers(device, timeline, config, Leftovers::new())
+    }
+
+    /// As [`new`](Self::new), with a place for memory that a device still uses when the pool's last handle goes.
+    /// The pool also frees what earlier pools left there, before it asks its driver for more.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_leftovers(
+        device: Arc<dyn Device>,
+        timeline: Arc<Timeline>,
+        config: PinnedPoolConfig,
+        leftovers: Leftovers,
+    ) -> Result<Self, PinnedError> {
+        config.validate()?;
+        let options = HostMemoryOptions {
+            locking: config.locking,
+            numa_node: config.numa_node,
+        };
+        let source = Source::new(device, options)?;
+        let core = Arc::new(Core::new(source, timeline, config, leftovers));
+        Ok(Self { core })
+    }
+
+    /// A block of at least `bytes` bytes at a multiple of 64. Blocks on the driver when nothing the pool holds
+    /// fits.
+    ///
+    /// # Errors
+    /// [`PinnedError::InvalidSize`], [`PinnedError::CapReached`], [`PinnedError::Driver`].
+    pub fn allocate(&self, bytes: usize) -> Result<PinnedBlock, PinnedError> {
+        self.allocate_aligned(bytes, 1)
+    }
+
+    /// As [`allocate`](Self::allocate), at a multiple of `alignment` bytes: a power of two up to 4096. More than 64
+    /// passes the free lists by.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate), and [`PinnedError::InvalidAlignment`].
+    pub fn allocate_aligned(
+        &self,
+        bytes: usize,
+        alignment: usize,
+    ) -> Result<PinnedBlock, PinnedError> {
+        let request = Request::new(bytes, alignment, &self.core.config)?;
+        let span = self.core.take(&request)?;
+        Ok(PinnedBlock::new(Arc::clone(&self.core), span, bytes))
+    }
+
+    /// Makes memory the program owns usable in copies of the device, until the guard is dropped. May block on the driver.
+    ///
+    /// # Errors
+    /// [`PinnedError::InvalidSize`] for none, [`PinnedError::Driver`]; the memory comes back with the error.
+    pub fn register(
+        &self,
+        memory: impl Into<Box<[u8]>>,
+    ) -> Result<RegisteredMemory, Refused<Box<[u8]>>> {
+        RegisteredMemory::new(
+            memory.into(),
+            Arc::clone(&self.core.source),
+            Arc::clone(&self.core.timeline),
+            self.core.leftovers.clone(),
+        )
+    }
+
+    /// Makes blocks whose last uses have become complete available. Happens by itself when a request finds its
+    /// free list empty.
+    pub fn collect(&self) {
+        self.core.collect();
+    }
+
+    /// Gives memory of which no byte is in use back to the driver, until at most `keep_bytes` are held. Returns the bytes
+    /// given back. Calls the driver, which may block; its refusals go to the device's error slot.
+    pub fn trim(&self, keep_bytes: u64) -> u64 {
+        self.core.leftovers.sweep();
+        self.core.trim(keep_bytes)
+    }
+
+    /// The numbers. Costs a walk over slabs and pending blocks.
+    pub fn stats(&self) -> PinnedStats {
+        self.core.stats()
+    }
+
+    /// Walks everything the pool holds. Exact only while no other thread is in a call of the pool.
+    ///
+    /// # Errors
+    /// What does not add up.
+    pub fn check(&self) -> Result<(), PinnedInconsistency> {
+        self.core.check()
+    }
+
+    /// How the pool was configured.
+    pub fn config(&self) -> &PinnedPoolConfig {
+        &self.core.config
+    }
+
+    /// The device whose host memory this is.
+    pub fn device(&self) -> &Arc<dyn Device> {
+        self.core.source.device()
+    }
+
+    /// Where memory goes that a device still uses when the pool's last handle is dropped.
+    pub fn leftovers(&self) -> Leftovers {
+        self.core.leftovers.clone()
+    }
+}

@@ -1,0 +1,73 @@
+//! A request, checked and rounded to what the pool will take for it.
+
+use crate::{PinnedError, PinnedPoolConfig, config::PAGE};
+use piton_driver::HostAllocation;
+use piton_suballoc::SizeClass;
+
+/// What is to be taken for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Bytes asked for.
+    pub(crate) asked: u64,
+    /// Bytes to be taken: a size class, or whole pages.
+    pub(crate) bytes: u64,
+    /// What the start must be a multiple of.
+    pub(crate) alignment: u64,
+    /// Its size class, unless it gets a region of its own.
+    pub(crate) class: Option<SizeClass>,
+}
+
+impl Request {
+    /// # Errors
+    /// [`PinnedError::InvalidSize`], [`PinnedError::InvalidAlignment`].
+    pub(crate) fn new(
+        asked: usize,
+        alignment: usize,
+        config: &PinnedPoolConfig,
+    ) -> Result<Self, PinnedError> {
+        let (asked, alignment) = (asked as u64, alignment as u64);
+        if !alignment.is_power_of_two() || alignment > PAGE {
+            return Err(PinnedError::InvalidAlignment {
+                given: alignment,
+                maximum: PAGE,
+            });
+        }
+        let maximum = (isize::MAX as u64) / PAGE * PAGE;
+        if asked == 0 || asked > maximum {
+            return Err(PinnedError::InvalidSize {
+                given: asked,
+                maximum,
+            });
+        }
+        let class = SizeClass::for_bytes(asked).filter(|_| asked <= config.large_above_bytes);
+        Ok(Self {
+            asked,
+            bytes: class.map_or(asked.next_multiple_of(PAGE), SizeClass::bytes),
+            alignment: alignment.max(SizeClass::GRAIN),
+            class,
+        })
+    }
+
+    /// The class whose free list has what the request needs: one that asks for no more than the common alignment.
+    pub(crate) fn listed_class(&self) -> Option<SizeClass> {
+        self.class.filter(|_| self.alignment <= SizeClass::GRAIN)
+    }
+
+    /// Bytes to ask the driver for when up to `room` more may be held; `None` if that is too little.
+    pub(crate) fn driver_bytes(&self, slab_bytes: u64, room: u64) -> Option<u64> {
+        let wanted = match self.class {
+            // Near the cap a smaller slab is better than none.
+            Some(_) => slab_bytes.min(room / PAGE * PAGE),
+            None => self.bytes,
+        };
+        (wanted >= self.bytes && wanted <= room).then_some(wanted)
+    }
+
+    /// Whether an idle region is of a size for this request: what it would get fresh, or at most a quarter more
+    /// than was asked for.
+    pub(crate) fn is_served_by(&self, region: &HostAllocation) -> bool {
+        let bytes = region.bytes as u64;
+        let is_close = bytes.saturating_sub(self.asked) <= self.asked / 4;
+        self.class.is_none() && bytes >= self.bytes && (bytes == self.bytes || is_close)
+    }
+}

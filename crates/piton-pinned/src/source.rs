@@ -1,0 +1,126 @@
+//! Where the pool's memory comes from and goes back to: the device's host memory.
+//!
+//! All driver calls of this crate are made here, and none of them under a lock: they may block.
+
+#![expect(
+    unsafe_code,
+    reason = "giving memory back to the driver is the driver contract's unsafe operation"
+)]
+
+use crate::PinnedError;
+use piton_driver::{Device, DriverError, HostAllocation, HostMemory, HostMemoryOptions};
+use piton_sync::atomic::{AtomicU64, Ordering};
+use std::{ptr::NonNull, sync::Arc};
+
+/// How often the driver was asked, and what was lost to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SourceCalls {
+    pub(crate) allocations: u64,
+    pub(crate) frees: u64,
+    pub(crate) leaked_bytes: u64,
+}
+
+/// The host memory of one device, as the pool asks for it.
+#[derive(Debug)]
+pub(crate) struct Source {
+    device: Arc<dyn Device>,
+    options: HostMemoryOptions,
+    allocations: AtomicU64,
+    frees: AtomicU64,
+    leaked_bytes: AtomicU64,
+}
+
+impl Source {
+    /// # Errors
+    /// [`PinnedError::NoHostMemory`].
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        options: HostMemoryOptions,
+    ) -> Result<Self, PinnedError> {
+        let source = Self {
+            device,
+            options,
+            allocations: AtomicU64::new(0),
+            frees: AtomicU64::new(0),
+            leaked_bytes: AtomicU64::new(0),
+        };
+        source.facet()?;
+        Ok(source)
+    }
+
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    pub(crate) fn calls(&self) -> SourceCalls {
+        SourceCalls {
+            allocations: self.allocations.load(Ordering::Relaxed),
+            frees: self.frees.load(Ordering::Relaxed),
+            leaked_bytes: self.leaked_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Asks for `bytes` bytes. May block.
+    pub(crate) fn allocate(&self, bytes: u64) -> Result<HostAllocation, PinnedError> {
+        let bytes = usize::try_from(bytes).map_err(|_| too_large(bytes))?;
+        self.allocations.fetch_add(1, Ordering::Relaxed);
+        Ok(self.facet()?.allocate(bytes, self.options)?)
+    }
+
+    /// Gives memory back. May block. A failure goes to the device's error slot, since those who call this run in
+    /// destructors or on the way to something else; the memory is then leaked and counted.
+    ///
+    /// # Safety
+    /// As [`HostMemory::free`]: the allocation came from this source, and nothing refers to its memory.
+    pub(crate) unsafe fn free(&self, allocation: HostAllocation) {
+        let bytes = allocation.bytes as u64;
+        self.frees.fetch_add(1, Ordering::Relaxed);
+        let Ok(memory) = self.facet() else { return };
+        // SAFETY: the caller's promise is the method's.
+        if let Err(error) = unsafe { memory.free(allocation) } {
+            self.leaked_bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.device.record_error(error);
+        }
+    }
+
+    /// Makes memory the program owns usable in copies. May block.
+    ///
+    /// # Safety
+    /// As [`HostMemory::register`].
+    pub(crate) unsafe fn register(
+        &self,
+        start: NonNull<u8>,
+        bytes: usize,
+    ) -> Result<(), PinnedError> {
+        // SAFETY: the caller's promise is the method's.
+        Ok(unsafe { self.facet()?.register(start, bytes) }?)
+    }
+
+    /// Undoes [`register`](Self::register). May block.
+    ///
+    /// # Safety
+    /// As [`HostMemory::unregister`].
+    pub(crate) unsafe fn unregister(&self, start: NonNull<u8>) -> Result<(), PinnedError> {
+        // SAFETY: the caller's promise is the method's.
+        Ok(unsafe { self.facet()?.unregister(start) }?)
+    }
+
+    /// Keeps an error that a destructor met.
+    pub(crate) fn record(&self, error: DriverError) {
+        self.device.record_error(error);
+    }
+
+    fn facet(&self) -> Result<&dyn HostMemory, PinnedError> {
+        let device = self.device.info().id;
+        self.device
+            .host_memory()
+            .ok_or(PinnedError::NoHostMemory { device })
+    }
+}
+
+fn too_large(given: u64) -> PinnedError {
+    PinnedError::InvalidSize {
+        given,
+        maximum: usize::MAX as u64,
+    }
+}

@@ -1,0 +1,265 @@
+//! A device that has host memory and nothing else: std's allocator behind the contract, with books, a limit and a
+//! fault plan.
+
+#![expect(
+    unsafe_code,
+    reason = "host memory is implemented over the global allocator"
+)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "helper functions of tests may panic as tests may"
+)]
+
+use piton_driver::{
+    Device, DeviceId, DeviceInfo, DevicePtr, DriverError, ErrorKind, HostAllocation, HostMemory,
+    HostMemoryOptions, Kernels, Limits, Locking, Memory, MemoryUsage, Module, ModuleImage,
+    Operation, Queue, QueueOptions, Queues,
+};
+use piton_sync::Mutex;
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    collections::BTreeMap,
+    ptr::NonNull,
+    sync::Arc,
+};
+
+const PAGE: usize = 4096;
+
+#[derive(Debug, Default)]
+struct Books {
+    allocations: BTreeMap<usize, Layout>,
+    registered: BTreeMap<usize, usize>,
+    calls: u64,
+    fail_at: Option<u64>,
+    has_fired: bool,
+    error: Option<DriverError>,
+}
+
+/// What the device can do and how it behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ability {
+    pub(crate) has_host_memory: bool,
+    /// Bytes that may be locked.
+    pub(crate) lock_limit: u64,
+    /// Allocations are rounded up to a multiple of this.
+    pub(crate) granularity: usize,
+}
+
+impl Default for Ability {
+    fn default() -> Self {
+        Self {
+            has_host_memory: true,
+            lock_limit: u64::MAX,
+            granularity: PAGE,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct FakeDevice {
+    info: DeviceInfo,
+    ability: Ability,
+    books: Mutex<Books>,
+}
+
+impl FakeDevice {
+    pub(crate) fn new(ability: Ability) -> Arc<Self> {
+        let limits = Limits {
+            queues: 0,
+            hardware_queues: 0,
+            queue_commands: 0,
+            argument_bytes: 0,
+            grid_blocks: 0,
+            copy_bytes: 0,
+        };
+        Arc::new(Self {
+            info: DeviceInfo {
+                id: DeviceId(7),
+                name: "host memory only".into(),
+                memory_bytes: 0,
+                pci: None,
+                numa_node: None,
+                limits,
+            },
+            ability,
+            books: Mutex::new(Books::default()),
+        })
+    }
+
+    /// Makes the `call`-th driver call from now on fail, counted from 1.
+    pub(crate) fn fail_at(&self, call: u64) {
+        let mut books = self.books.lock();
+        books.fail_at = Some(books.calls + call);
+        books.has_fired = false;
+    }
+
+    /// Whether the planned failure came, and no more failures.
+    pub(crate) fn end_plan(&self) -> bool {
+        let mut books = self.books.lock();
+        books.fail_at = None;
+        std::mem::take(&mut books.has_fired)
+    }
+
+    /// Bytes allocated and not freed.
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        let books = self.books.lock();
+        books.allocations.values().map(|l| l.size() as u64).sum()
+    }
+
+    pub(crate) fn registered_count(&self) -> usize {
+        self.books.lock().registered.len()
+    }
+
+    fn call(&self, books: &mut Books, operation: Operation) -> Result<(), DriverError> {
+        books.calls += 1;
+        if books.fail_at != Some(books.calls) {
+            return Ok(());
+        }
+        books.has_fired = true;
+        let call = books.calls;
+        Err(self.error(ErrorKind::Injected { call }, operation))
+    }
+
+    fn error(&self, kind: ErrorKind, operation: Operation) -> DriverError {
+        DriverError::new(kind, operation, self.info.id)
+    }
+}
+
+impl Device for FakeDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn status(&self) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    fn record_error(&self, error: DriverError) {
+        self.books.lock().error.get_or_insert(error);
+    }
+
+    fn take_error(&self) -> Option<DriverError> {
+        self.books.lock().error.take()
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self
+    }
+
+    fn queues(&self) -> &dyn Queues {
+        self
+    }
+
+    fn kernels(&self) -> &dyn Kernels {
+        self
+    }
+
+    fn host_memory(&self) -> Option<&dyn HostMemory> {
+        self.ability.has_host_memory.then_some(self)
+    }
+}
+
+// SAFETY: allocations come zeroed from the global allocator, are disjoint, and stay until freed; no device touches
+// them.
+unsafe impl HostMemory for FakeDevice {
+    fn allocate(
+        &self,
+        bytes: usize,
+        options: HostMemoryOptions,
+    ) -> Result<HostAllocation, DriverError> {
+        let mut books = self.books.lock();
+        self.call(&mut books, Operation::AllocateHost)?;
+        let bytes = bytes.next_multiple_of(self.ability.granularity);
+        let locked: u64 = books.allocations.values().map(|l| l.size() as u64).sum();
+        let is_locked = locked + bytes as u64 <= self.ability.lock_limit;
+        if !is_locked && options.locking == Locking::Required {
+            let kind = ErrorKind::LockRefused {
+                requested: bytes as u64,
+                limit: self.ability.lock_limit,
+            };
+            return Err(self.error(kind, Operation::AllocateHost));
+        }
+        let layout = Layout::from_size_align(bytes, PAGE).unwrap();
+        assert!(bytes > 0);
+        // SAFETY: the layout is not empty.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
+        books.allocations.insert(start.addr().get(), layout);
+        Ok(HostAllocation {
+            start,
+            bytes,
+            is_locked,
+        })
+    }
+
+    unsafe fn free(&self, allocation: HostAllocation) -> Result<(), DriverError> {
+        let mut books = self.books.lock();
+        self.call(&mut books, Operation::FreeHost)?;
+        let layout = books.allocations.remove(&allocation.start.addr().get());
+        let layout = layout.expect("freed once");
+        assert_eq!(layout.size(), allocation.bytes);
+        // SAFETY: it was allocated here with this layout, and nothing refers to it (the caller).
+        unsafe { dealloc(allocation.start.as_ptr(), layout) };
+        Ok(())
+    }
+
+    unsafe fn register(&self, start: NonNull<u8>, bytes: usize) -> Result<(), DriverError> {
+        let mut books = self.books.lock();
+        self.call(&mut books, Operation::RegisterHost)?;
+        let before = books.registered.insert(start.addr().get(), bytes);
+        assert_eq!(before, None, "registered once");
+        Ok(())
+    }
+
+    unsafe fn unregister(&self, start: NonNull<u8>) -> Result<(), DriverError> {
+        let mut books = self.books.lock();
+        self.call(&mut books, Operation::UnregisterHost)?;
+        let bytes = books.registered.remove(&start.addr().get());
+        assert!(bytes.is_some(), "unregistered once");
+        Ok(())
+    }
+
+    fn device_address(&self, _start: NonNull<u8>) -> Option<DevicePtr> {
+        None
+    }
+}
+
+impl FakeDevice {
+    fn absent(&self, operation: Operation) -> DriverError {
+        self.error(ErrorKind::Vendor, operation)
+    }
+}
+
+// SAFETY: it never hands out memory.
+unsafe impl Memory for FakeDevice {
+    fn granularity(&self) -> u64 {
+        1
+    }
+
+    fn alignment(&self) -> u64 {
+        1
+    }
+
+    fn allocate(&self, _bytes: u64) -> Result<DevicePtr, DriverError> {
+        Err(self.absent(Operation::AllocateMemory))
+    }
+
+    unsafe fn free(&self, _ptr: DevicePtr) -> Result<(), DriverError> {
+        Err(self.absent(Operation::FreeMemory))
+    }
+
+    fn usage(&self) -> Result<MemoryUsage, DriverError> {
+        Err(self.absent(Operation::QueryMemory))
+    }
+}
+
+impl Queues for FakeDevice {
+    fn create(&self, _options: &QueueOptions) -> Result<Arc<dyn Queue>, DriverError> {
+        Err(self.absent(Operation::CreateQueue))
+    }
+}
+
+impl Kernels for FakeDevice {
+    fn load(&self, _image: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
+        Err(self.absent(Operation::LoadModule))
+    }
+}
