@@ -1,1 +1,114 @@
-//! The facade: Runtime, Device, Stream, Event, buffers, kernels and copies, without unsafe.
+//! piton: a host-side runtime for heterogeneous accelerators.
+//!
+//! The layer between a compute-graph engine and a device driver: it pools device memory, pools page-locked host
+//! memory, runs prioritised streams over hardware queues, and routes copies between devices by topology.
+//! It runs anywhere on simulated devices, and on real drivers behind the same contract.
+//!
+//! ```
+//! use piton::{Grid, Runtime, sim};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A kernel: y[i] += a * x[i], 256 elements a block.
+//! let signature = sim::Signature::new([
+//!     sim::Parameter::write::<f32>(),
+//!     sim::Parameter::read::<f32>(),
+//!     sim::Parameter::value::<f32>(),
+//! ]);
+//! let saxpy = sim::KernelDefinition::new("saxpy", signature, |block| {
+//!     let start = u64::from(block.index().x) * 256;
+//!     let a: f32 = block.value(2)?;
+//!     let x = block.read::<f32>(1, start..start + 256)?;
+//!     for (y, x) in block.write::<f32>(0, start..start + 256)?.iter_mut().zip(x) {
+//!         *y += a * x;
+//!     }
+//!     Ok(())
+//! });
+//!
+//! let runtime = Runtime::simulated(2)?;
+//! runtime.register(sim::SimModule::new("vector").with(saxpy))?;
+//! let device = runtime.device(0)?;
+//! let saxpy = device.load("vector")?.kernel("saxpy")?;
+//!
+//! // Two streams. Nothing below waits on the host before `read`, and no event is needed: the buffers
+//! // know who uses them, so `compute` starts when `upload` has written `x` and `y`.
+//! let (upload, compute) = (device.stream("upload")?, device.stream("compute")?);
+//! let mut x = upload.allocate::<f32>(1024)?;
+//! let mut y = upload.allocate::<f32>(1024)?;
+//! upload.write(&mut x, &[2.0; 1024])?;
+//! upload.fill(&mut y, 1.0)?;
+//! compute.launch(&saxpy, Grid::linear(4)).write(&mut y).read(&x).value(3.0_f32).submit()?;
+//! drop(x); // freed in stream order, behind the kernel that reads it
+//! assert_eq!(compute.read(&y)?, vec![7.0; 1024]);
+//!
+//! // The result moves to another device by the best route between the two.
+//! let other = runtime.device(1)?.stream("other")?;
+//! let mut copy = other.allocate::<f32>(1024)?;
+//! other.copy_peer(&y, &mut copy)?;
+//! assert_eq!(other.read(&copy)?, vec![7.0; 1024]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Words
+//! | I want to … | take |
+//! |---|---|
+//! | open devices | [`Runtime::simulated`], [`Runtime::new`], [`RuntimeConfig`] |
+//! | run work in order | [`Device::stream`], [`Stream`] |
+//! | hold elements on a device | [`Stream::allocate`], [`DeviceBuffer`] |
+//! | hold elements the device copies by itself | [`Device::pinned`], [`PinnedBuffer`] |
+//! | launch a kernel | [`Device::load`], [`Module::kernel`], [`Stream::launch`] |
+//! | copy, and wait or `.await` | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
+//! | copy between devices | [`Stream::copy_peer`], [`Runtime::routes`] |
+//! | order streams by hand, time them | [`Stream::record`], [`Stream::wait`], [`Event`] |
+//! | run host code in stream order | [`Stream::call_host`] |
+//! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
+//!
+//! # Guarantees
+//! Safe code cannot free, reuse, move or read memory under work that uses it, nor race two streams over a
+//! buffer, nor lose device work: buffers remember who uses them, and host memory moves into the copies that use
+//! it. Bad input of any kind is a typed error that names the value and the limit. This crate has no unsafe code;
+//! `docs/unsafe.md` lists where it is and why.
+//!
+//! # Not here
+//! Operators, graphs of tensors, automatic differentiation: that is the engine on top. Each part can be had by
+//! itself: the crates below are `piton-alloc`, `piton-pinned`, `piton-stream`, `piton-topology` and their like.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod device;
+mod drivers;
+mod error;
+mod runtime;
+mod topology;
+
+pub use config::{Devices, RuntimeConfig};
+pub use device::{Device, Module};
+pub use drivers::{DriverReport, report};
+pub use error::RuntimeError;
+pub use runtime::Runtime;
+
+pub use piton_alloc::{MemoryPoolConfig, PoolLimit, PoolStats};
+pub use piton_buffer::{
+    BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, KernelLaunch, PinnedBuffer, Stream,
+    Transfer, TransferFailed,
+};
+pub use piton_driver::{
+    DeviceId, DeviceInfo, ExecutionRecord, Grid, HardwareQueue, Operation, Placement, Priority,
+};
+pub use piton_pinned::{PinnedPoolConfig, PinnedStats};
+pub use piton_stream::{Event, StreamError, StreamOptions, WhenFull};
+pub use piton_topology::{Machine, RouteKind};
+pub use piton_transfer::RouteUse;
+
+/// A kernel loaded on a device. A cheap handle.
+pub type Kernel = std::sync::Arc<dyn piton_driver::Kernel>;
+
+/// Simulated devices: their configuration, their kernels, their faults.
+pub mod sim {
+    pub use piton_driver::{Fault, Parameter, Signature};
+    pub use piton_sim::{
+        Backing, Block, BlockIndex, ClockMode, DeviceConfig, FaultPlan, KernelDefinition,
+        LinkConfig, ScheduleOrder, SimConfig, SimDevice, SimDriver, SimError, SimModule, Trigger,
+    };
+}

@@ -1,0 +1,55 @@
+//! Buffers that remember their uses, and safe operations on them.
+//!
+//! # The problem
+//! A stream runs commands that name memory by address, later. Whoever frees, reuses, reads or moves that memory
+//! too early corrupts it, and nothing in a raw command says who that could be.
+//!
+//! # The idea
+//! A [`DeviceBuffer`] carries the timepoints of its last reads and writes. Every operation here takes buffers
+//! by reference, shared to read and exclusive to write; it makes its stream wait for what those uses depend on
+//! (mostly nothing: the timeline knows what is ordered already), submits, and notes the new use. Dropping a
+//! buffer frees it behind its last uses. Page-locked host memory moves *into* a copy and comes back from it, so
+//! no reference to it exists while a device may write it.
+//!
+//! This is the one crate where the promises of the crates below (`piton-stream`, `piton-transfer`) are made on
+//! behalf of safe code. The facade `piton` re-exports it and adds no unsafe of its own.
+//!
+//! # Words
+//! | I want to … | take |
+//! |---|---|
+//! | run work in order | [`Stream`] |
+//! | hold elements on a device | [`Stream::allocate`], [`DeviceBuffer`] |
+//! | name a part of them | [`DeviceBuffer::slice`], [`DeviceSlice`], [`DeviceSliceMut`] |
+//! | hold elements a device can copy by itself | [`Stream::pinned`], [`PinnedBuffer`] |
+//! | launch a kernel | [`Stream::launch`], [`KernelLaunch`] |
+//! | copy and get the host memory back | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
+//! | copy from and to ordinary memory | [`Stream::write`], [`Stream::read`] |
+//! | copy between buffers of one device, or of two | [`Stream::copy`], [`Stream::copy_peer`] |
+//!
+//! # Guarantees
+//! - Work that conflicts over a buffer is ordered as the program submitted it, whatever streams it is on.
+//! - Memory is not reused, freed or handed back before every command that names it has ended, whatever is
+//!   dropped, forgotten or panics.
+//!
+//! # Not here
+//! Opening devices, choosing drivers, reading configuration: the facade.
+
+mod context;
+mod copy;
+mod device_buffer;
+mod device_memory;
+mod error;
+mod launch;
+mod peer_copy;
+mod pinned_buffer;
+mod stream;
+mod transfer;
+mod uses;
+
+pub use context::{ContextParts, DeviceContext};
+pub use device_buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
+pub use error::BufferError;
+pub use launch::KernelLaunch;
+pub use pinned_buffer::PinnedBuffer;
+pub use stream::Stream;
+pub use transfer::{Transfer, TransferFailed};

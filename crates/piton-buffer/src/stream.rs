@@ -1,0 +1,221 @@
+//! A stream on which only safe things can be done.
+
+use crate::{
+    BufferError, DeviceBuffer, DeviceContext, KernelLaunch, PinnedBuffer,
+    device_memory::DeviceMemory,
+};
+use bytemuck::Pod;
+use piton_driver::{Access, DeviceId, Grid, Kernel};
+use piton_stream::{Completion, Event, StreamOptions, Waited};
+use piton_timeline::Frontier;
+use smallvec::SmallVec;
+use std::{sync::Arc, time::Instant};
+
+/// One use of memory by a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use<'a> {
+    pub(crate) memory: &'a DeviceMemory,
+    pub(crate) access: Access,
+}
+
+/// An in-order sequence of work on one device.
+///
+/// Work of one stream runs in order. Work of two is ordered where it must be: by the buffers it shares, and by
+/// the events a program waits for. Everything returns before the work has run, unless it says that it blocks.
+///
+/// May be used from several threads. Dropping it never blocks: what was submitted still runs.
+#[derive(Debug)]
+pub struct Stream {
+    context: Arc<DeviceContext>,
+    raw: piton_stream::Stream,
+}
+
+impl Stream {
+    /// A stream on the context's device.
+    ///
+    /// # Errors
+    /// [`Stream`](BufferError::Stream): a priority out of range, no queue or lane left, a lost device.
+    pub fn new(context: &Arc<DeviceContext>, options: StreamOptions) -> Result<Self, BufferError> {
+        let raw = context.streams.create(&context.device, options)?;
+        Ok(Self {
+            context: Arc::clone(context),
+            raw,
+        })
+    }
+
+    /// A buffer of `len` elements, holding whatever was in that memory before.
+    ///
+    /// # Errors
+    /// [`InvalidLength`](BufferError::InvalidLength) for zero or too many; [`Memory`](BufferError::Memory)
+    /// where the pool has none left, with its numbers.
+    pub fn allocate<T: Pod>(&self, len: u64) -> Result<DeviceBuffer<T>, BufferError> {
+        let bytes = size_in_bytes::<T>(len)?;
+        let memory = DeviceMemory::allocate(&self.context, &self.raw, bytes)?;
+        Ok(DeviceBuffer::new(memory, len))
+    }
+
+    /// A buffer of `len` elements, all bytes zero.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate), and what [`fill`](Self::fill) refuses.
+    #[track_caller]
+    pub fn allocate_zeroed<T: Pod>(&self, len: u64) -> Result<DeviceBuffer<T>, BufferError> {
+        let mut buffer = self.allocate(len)?;
+        self.clear(&mut buffer)?;
+        Ok(buffer)
+    }
+
+    /// A page-locked buffer of `len` elements near this stream's device, all bytes zero.
+    ///
+    /// # Errors
+    /// [`InvalidLength`](BufferError::InvalidLength); [`Pinned`](BufferError::Pinned) where the pool has none
+    /// left or the system refuses to lock it.
+    pub fn pinned<T: Pod>(&self, len: usize) -> Result<PinnedBuffer<T>, BufferError> {
+        PinnedBuffer::zeroed(&self.context, len)
+    }
+
+    /// Starts putting together a launch of `kernel` over `grid` blocks.
+    pub fn launch<'a>(&'a self, kernel: &'a Arc<dyn Kernel>, grid: Grid) -> KernelLaunch<'a> {
+        KernelLaunch::new(self, kernel, grid)
+    }
+
+    /// An event at the place after everything submitted so far. Submits nothing.
+    pub fn record(&self) -> Event {
+        self.raw.record()
+    }
+
+    /// As [`record`](Self::record), with the device's time when the place is reached.
+    ///
+    /// # Errors
+    /// [`Stream`](BufferError::Stream) where the device has no clock.
+    #[track_caller]
+    pub fn record_timed(&self) -> Result<Event, BufferError> {
+        Ok(self.raw.record_timed()?)
+    }
+
+    /// Later work of this stream starts when `event` is reached. Blocks no thread.
+    ///
+    /// # Errors
+    /// [`Stream`](BufferError::Stream) for an event of another runtime.
+    #[track_caller]
+    pub fn wait(&self, event: &Event) -> Result<Waited, BufferError> {
+        Ok(self.raw.wait(event)?)
+    }
+
+    /// Runs `function` on a host thread when all earlier work has ended; later work waits for its return. It may
+    /// submit work; waiting on the host for this stream inside it is an error that says so.
+    ///
+    /// # Errors
+    /// [`Stream`](BufferError::Stream) where the device cannot call the host.
+    #[track_caller]
+    pub fn call_host(&self, function: impl FnOnce() + Send + 'static) -> Result<(), BufferError> {
+        self.raw.call_host(function)?;
+        Ok(())
+    }
+
+    /// Blocks until everything submitted has ended.
+    ///
+    /// # Errors
+    /// [`Stream`](BufferError::Stream) if work failed (with what, where it was submitted, and what it comes
+    /// from), or inside a host function of this stream.
+    pub fn synchronize(&self) -> Result<(), BufferError> {
+        Ok(self.raw.synchronize()?)
+    }
+
+    /// Whether everything submitted has ended by `deadline`. Blocks until then at most.
+    ///
+    /// # Errors
+    /// As [`synchronize`](Self::synchronize).
+    pub fn synchronize_until(&self, deadline: Instant) -> Result<bool, BufferError> {
+        let outcome = self.raw.synchronize_until(deadline)?;
+        Ok(outcome == piton_driver::WaitOutcome::Reached)
+    }
+
+    /// Whether everything submitted has ended. Does not block.
+    ///
+    /// # Errors
+    /// [`Stream`](BufferError::Stream) if it has, and work failed.
+    pub fn query(&self) -> Result<bool, BufferError> {
+        Ok(self.raw.query()?)
+    }
+
+    /// A future that ends when everything submitted so far has. Needs no particular executor.
+    pub fn completion(&self) -> Completion {
+        self.raw.completion()
+    }
+
+    /// The device it runs on.
+    pub fn device(&self) -> DeviceId {
+        self.context.id()
+    }
+
+    /// The stream underneath, for what is not safe.
+    pub fn raw(&self) -> &piton_stream::Stream {
+        &self.raw
+    }
+
+    pub(crate) fn context(&self) -> &Arc<DeviceContext> {
+        &self.context
+    }
+
+    /// Makes the stream wait for what uses of this device's memory depend on. What was submitted behind that is
+    /// noted with [`note`](Ordered::note). No closure comes between, so that callers are tracked.
+    #[track_caller]
+    pub(crate) fn order<'a>(&self, uses: &'a [Use<'a>]) -> Result<Ordered<'a>, BufferError> {
+        for used in uses {
+            self.context.same_device(&used.memory.context)?;
+        }
+        self.order_anywhere(uses)
+    }
+
+    /// As [`order`](Self::order), for memory of any device of the runtime.
+    #[track_caller]
+    pub(crate) fn order_anywhere<'a>(
+        &self,
+        uses: &'a [Use<'a>],
+    ) -> Result<Ordered<'a>, BufferError> {
+        let mut seen = SmallVec::new();
+        for used in uses {
+            self.context.same_runtime(&used.memory.context)?;
+            let before = used.memory.uses.before(used.access);
+            self.raw.wait_frontier(&before)?;
+            seen.push(before);
+        }
+        Ok(Ordered { uses, seen })
+    }
+}
+
+/// Uses of memory that a stream is ordered for, before the command that makes them is submitted.
+#[must_use = "a use that was submitted and not noted lets memory go too early"]
+#[derive(Debug)]
+pub(crate) struct Ordered<'a> {
+    uses: &'a [Use<'a>],
+    seen: SmallVec<[Frontier; 4]>,
+}
+
+impl Ordered<'_> {
+    /// Notes that the uses were submitted and have ended at `points`; nothing was, if there are none.
+    pub(crate) fn note(self, points: &Frontier) {
+        if points.is_empty() {
+            return;
+        }
+        // Reads first: a command that reads and writes one buffer is remembered as its writer.
+        for access in [Access::Read, Access::Write] {
+            for (used, seen) in self.uses.iter().zip(&self.seen) {
+                if used.access == access {
+                    used.memory.uses.note(access, seen, points);
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of `len` elements.
+pub(crate) fn size_in_bytes<T>(len: u64) -> Result<u64, BufferError> {
+    let element_bytes = size_of::<T>() as u64;
+    let bytes = len.checked_mul(element_bytes).filter(|bytes| *bytes > 0);
+    bytes.ok_or(BufferError::InvalidLength {
+        elements: len,
+        element_bytes,
+    })
+}

@@ -1,0 +1,165 @@
+//! The runtime: devices with their pools, on one timeline.
+
+use crate::{Device, Devices, RuntimeConfig, RuntimeError, topology};
+use piton_alloc::DevicePool;
+use piton_buffer::{ContextParts, DeviceContext};
+use piton_driver::{DeviceId, Driver};
+use piton_pinned::PinnedPool;
+use piton_sim::{SimDriver, SimModule};
+use piton_stream::Streams;
+use piton_timeline::Timeline;
+use piton_topology::{Machine, Router};
+use piton_transfer::{RouteUse, TransferDevice, Transfers};
+use std::sync::Arc;
+
+#[derive(Debug)]
+struct Inner {
+    driver: Arc<dyn Driver>,
+    sim: Option<Arc<SimDriver>>,
+    machine: Machine,
+    transfers: Arc<Transfers>,
+    contexts: Vec<Arc<DeviceContext>>,
+}
+
+/// Devices with their pools of memory, ordered by one timeline. A cheap handle; clones are the same runtime.
+///
+/// Buffers, streams and modules keep what they need of it alive: dropping the runtime first is fine.
+#[derive(Clone, Debug)]
+pub struct Runtime(Arc<Inner>);
+
+impl Runtime {
+    /// A runtime as `config` says. Opens every device of the driver; may take long.
+    ///
+    /// # Errors
+    /// [`RuntimeError`] says which part of the configuration cannot be, or what a driver refused.
+    pub fn new(config: RuntimeConfig) -> Result<Self, RuntimeError> {
+        let (driver, sim) = open_driver(config.devices)?;
+        let open = |id| driver.open(DeviceId(id));
+        let devices = (0..driver.device_count())
+            .map(open)
+            .collect::<Result<Vec<_>, _>>()?;
+        if devices.is_empty() {
+            return Err(RuntimeError::NoDevices);
+        }
+        let timeline = Timeline::new();
+        let streams = Streams::new(Arc::clone(&timeline));
+        let pinned = devices.iter().map(|device| {
+            PinnedPool::new(Arc::clone(device), Arc::clone(&timeline), config.pinned).map(Arc::new)
+        });
+        let pinned = pinned.collect::<Result<Vec<_>, _>>()?;
+        let machine = match config.machine {
+            Some(machine) => machine,
+            None => topology::of_devices(&devices)?,
+        };
+        let router = Router::new(&machine, &topology::peer_access(&devices));
+        let ends = devices
+            .iter()
+            .zip(&pinned)
+            .map(|(device, pinned)| TransferDevice {
+                device: Arc::clone(device),
+                pinned: Arc::clone(pinned),
+            });
+        let ends: Vec<_> = ends.collect();
+        let transfers = Arc::new(Transfers::new(&streams, router, &ends)?);
+        let mut contexts = Vec::new();
+        for TransferDevice { device, pinned } in ends {
+            let timeline = Arc::clone(&timeline);
+            contexts.push(DeviceContext::new(ContextParts {
+                memory: DevicePool::on_device(Arc::clone(&device), timeline, &config.memory)?,
+                device,
+                pinned,
+                streams: streams.clone(),
+                transfers: Arc::clone(&transfers),
+            }));
+        }
+        Ok(Self(Arc::new(Inner {
+            driver,
+            sim,
+            machine,
+            transfers,
+            contexts,
+        })))
+    }
+
+    /// `count` simulated devices, everything by default.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn simulated(count: u32) -> Result<Self, RuntimeError> {
+        Self::new(RuntimeConfig::simulated(count))
+    }
+
+    /// Makes the kernels of a module loadable on the simulated devices.
+    ///
+    /// # Errors
+    /// [`NotSimulated`](RuntimeError::NotSimulated) on any other driver.
+    pub fn register(&self, module: SimModule) -> Result<(), RuntimeError> {
+        let Some(sim) = &self.0.sim else {
+            let (module, driver) = (module.name().to_string(), self.0.driver.name().to_owned());
+            return Err(RuntimeError::NotSimulated { module, driver });
+        };
+        sim.register(module);
+        Ok(())
+    }
+
+    /// The device with this number, from 0.
+    ///
+    /// # Errors
+    /// [`UnknownDevice`](RuntimeError::UnknownDevice).
+    pub fn device(&self, number: u32) -> Result<Device, RuntimeError> {
+        let context = self.0.contexts.get(number as usize);
+        let (device, devices) = (DeviceId(number), self.device_count());
+        context
+            .map(|context| Device::new(Arc::clone(context)))
+            .ok_or(RuntimeError::UnknownDevice { device, devices })
+    }
+
+    /// All devices.
+    pub fn devices(&self) -> impl ExactSizeIterator<Item = Device> + '_ {
+        self.0
+            .contexts
+            .iter()
+            .map(|context| Device::new(Arc::clone(context)))
+    }
+
+    /// How many devices there are.
+    pub fn device_count(&self) -> u32 {
+        u32::try_from(self.0.contexts.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The machine the devices sit in.
+    pub fn machine(&self) -> &Machine {
+        &self.0.machine
+    }
+
+    /// The router that chooses how copies travel.
+    pub fn router(&self) -> &Router {
+        self.0.transfers.router()
+    }
+
+    /// What was copied between devices so far, by route.
+    pub fn routes(&self) -> Vec<RouteUse> {
+        self.0.transfers.routes()
+    }
+
+    /// The driver underneath.
+    pub fn driver(&self) -> &Arc<dyn Driver> {
+        &self.0.driver
+    }
+
+    /// The simulated machine underneath, if it is one: its faults, its counters.
+    pub fn sim(&self) -> Option<&SimDriver> {
+        self.0.sim.as_deref()
+    }
+}
+
+type Opened = (Arc<dyn Driver>, Option<Arc<SimDriver>>);
+
+fn open_driver(devices: Devices) -> Result<Opened, RuntimeError> {
+    let sim = match devices {
+        Devices::Driver(driver) => return Ok((driver, None)),
+        Devices::Sim(sim) => sim,
+        Devices::Simulated(config) => Arc::new(SimDriver::new(config)?),
+    };
+    Ok((Arc::clone(&sim) as Arc<dyn Driver>, Some(sim)))
+}

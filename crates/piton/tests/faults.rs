@@ -1,0 +1,141 @@
+//! A failure at any driver call of a short pipeline is an error somebody sees; nothing is lost or left locked.
+
+mod support;
+
+use piton::{
+    BufferError, Grid, Machine, Runtime, RuntimeConfig, RuntimeError,
+    sim::{DeviceConfig, FaultPlan, Trigger},
+};
+use support::{check, module, runtime, small_devices};
+
+/// Two devices: copies up, kernels, a copy between devices, copies down, buffers dropped midway.
+fn pipeline(runtime: &Runtime) -> Result<Vec<u32>, RuntimeError> {
+    let (near, far) = (runtime.device(0)?, runtime.device(1)?);
+    let kernels = near.load("test")?;
+    let (add, scale) = (kernels.kernel("add")?, kernels.kernel("scale")?);
+    let (copy, compute) = (near.stream("copy")?, near.stream("compute")?);
+    let mut x = copy.allocate::<u32>(1024)?;
+    let mut y = compute.allocate_zeroed::<u32>(1024)?;
+    copy.write(&mut x, &[2; 1024])?;
+    compute
+        .launch(&add, Grid::linear(16))
+        .write(&mut y)
+        .read(&x)
+        .submit()?;
+    drop(x);
+    let event = compute.record();
+    copy.wait(&event)?;
+    compute
+        .launch(&scale, Grid::linear(16))
+        .write(&mut y)
+        .value(21_u32)
+        .submit()?;
+    let there = far.stream("there")?;
+    let mut z = there.allocate::<u32>(1024)?;
+    there.copy_peer(&y, &mut z)?;
+    compute.call_host(|| {})?;
+    compute.synchronize().map_err(BufferError::from)?;
+    Ok(there.read(&z)?)
+}
+
+#[test]
+fn every_driver_call_may_fail() {
+    let runtime = runtime(small_devices(2));
+    let sim = runtime.sim().unwrap();
+    let mut failed = 0;
+    for n in 1.. {
+        sim.set_faults(FaultPlan::new().with(Trigger::Call(n)));
+        let result = pipeline(&runtime);
+        let fired = sim.faults_fired();
+        sim.set_faults(FaultPlan::new());
+        check(&runtime);
+        if fired == 0 {
+            assert_eq!(result.unwrap(), [42; 1024]);
+            break;
+        }
+        failed += u64::from(result.is_err());
+    }
+    assert!(failed >= 10, "only {failed} calls were seen to fail");
+    assert_eq!(
+        pipeline(&runtime).unwrap(),
+        [42; 1024],
+        "the runtime works on after all that"
+    );
+    for device in runtime.devices() {
+        assert_eq!(device.memory_stats().live, 0, "{:?}", device.memory_stats());
+    }
+}
+
+#[test]
+fn a_trap_in_any_kernel_is_reported_and_passes() {
+    let runtime = runtime(small_devices(2));
+    let sim = runtime.sim().unwrap();
+    for n in 1.. {
+        sim.set_faults(FaultPlan::new().with(Trigger::TrapKernel(n, 7)));
+        let result = pipeline(&runtime);
+        if sim.faults_fired() == 0 {
+            assert_eq!(result.unwrap(), [42; 1024]);
+            assert!(n > 2);
+            break;
+        }
+        assert!(result.is_err(), "trap {n} went unseen");
+        check(&runtime);
+    }
+}
+
+#[test]
+fn a_device_may_be_lost_at_any_call() {
+    for n in 1.. {
+        let runtime = runtime(small_devices(2));
+        let sim = runtime.sim().unwrap();
+        let plan = Trigger::LoseDevice(piton::DeviceId(n % 2), u64::from(n));
+        sim.set_faults(FaultPlan::new().with(plan));
+        let result = pipeline(&runtime);
+        check(&runtime);
+        if sim.faults_fired() == 0 {
+            assert_eq!(result.unwrap(), [42; 1024]);
+            break;
+        }
+        // A device lost after its last part in the work is not missed; a wrong result would be.
+        assert!(result.map_or(true, |words| words == [42; 1024]), "loss {n}");
+    }
+}
+
+#[test]
+fn strangers_copy_through_host_memory() {
+    let machine = Machine::pcie_pairs(4).unwrap();
+    let device = DeviceConfig {
+        memory_bytes: 64 << 20,
+        page_bytes: 64 << 10,
+        ..DeviceConfig::default()
+    };
+    let config = RuntimeConfig::simulated_machine(&machine, &device).unwrap();
+    let runtime = Runtime::new(config).unwrap();
+    runtime.register(module()).unwrap();
+    let words: Vec<u32> = (0..3_000_000).collect();
+    for (from, to) in [(0, 1), (0, 2), (3, 0)] {
+        let (a, b) = (runtime.device(from).unwrap(), runtime.device(to).unwrap());
+        let (a, b) = (a.stream("a").unwrap(), b.stream("b").unwrap());
+        let mut source = a.allocate::<u32>(3_000_000).unwrap();
+        let mut target = b.allocate::<u32>(3_000_000).unwrap();
+        a.write(&mut source, &words).unwrap();
+        b.copy_peer(&source, &mut target).unwrap();
+        // The source may be written again at once: the copy is in order.
+        a.fill(&mut source, 0).unwrap();
+        assert_eq!(b.read(&target).unwrap(), words, "{from} to {to}");
+    }
+    let kinds: Vec<_> = runtime
+        .routes()
+        .iter()
+        .map(|route| route.kind.to_string())
+        .collect();
+    assert!(
+        kinds.iter().any(|kind| kind.contains("switch")),
+        "{kinds:?}"
+    );
+    assert!(
+        kinds.iter().any(|kind| kind.contains("staged")),
+        "{kinds:?}"
+    );
+    check(&runtime);
+}

@@ -1,0 +1,67 @@
+//! Kernels and small machines that the facade's tests share.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use piton::{
+    Devices, Runtime, RuntimeConfig,
+    sim::{DeviceConfig, KernelDefinition, Parameter, Signature, SimConfig, SimModule},
+};
+
+pub(crate) const BLOCK: u64 = 64;
+
+/// `add`: y[i] += x[i]; `scale`: y[i] = y[i] * factor; `trap`: fails.
+pub(crate) fn module() -> SimModule {
+    let two = Signature::new([Parameter::write::<u32>(), Parameter::read::<u32>()]);
+    let add = KernelDefinition::new("add", two, |block| {
+        let range = range(block.index().x);
+        let x = block.read::<u32>(1, range.clone())?;
+        for (y, x) in block.write::<u32>(0, range)?.iter_mut().zip(x) {
+            *y = y.wrapping_add(*x);
+        }
+        Ok(())
+    });
+    let one = || Signature::new([Parameter::write::<u32>(), Parameter::value::<u32>()]);
+    let scale = KernelDefinition::new("scale", one(), |block| {
+        let factor: u32 = block.value(1)?;
+        for y in block.write::<u32>(0, range(block.index().x))? {
+            *y = y.wrapping_mul(factor);
+        }
+        Ok(())
+    });
+    let trap = KernelDefinition::new("trap", one(), |block| {
+        Err(piton::sim::Fault::Trapped {
+            code: block.value(1)?,
+        })
+    });
+    SimModule::new("test").with(add).with(scale).with(trap)
+}
+
+fn range(block: u32) -> std::ops::Range<u64> {
+    let start = u64::from(block) * BLOCK;
+    start..start + BLOCK
+}
+
+pub(crate) fn small_devices(count: u32) -> SimConfig {
+    let device = DeviceConfig {
+        memory_bytes: 64 << 20,
+        page_bytes: 64 << 10,
+        ..DeviceConfig::default()
+    };
+    SimConfig::uniform(count, &device)
+}
+
+pub(crate) fn runtime(config: SimConfig) -> Runtime {
+    let runtime = Runtime::new(RuntimeConfig::on(Devices::Simulated(config))).unwrap();
+    runtime.register(module()).unwrap();
+    runtime
+}
+
+/// Every pool's and every device's books agree.
+pub(crate) fn check(runtime: &Runtime) {
+    for device in runtime.devices() {
+        device.memory().check().unwrap();
+        device.pinned_pool().check().unwrap();
+        assert!(runtime.sim().unwrap().device(device.id()).unwrap().check());
+    }
+}
