@@ -42,6 +42,13 @@ fn sizes_that_cannot_be_are_refused() {
     assert!(stream.pinned::<u64>(usize::MAX).is_err());
     assert!(stream.pinned::<u8>(usize::MAX).is_err());
     assert!(stream.allocate::<()>(8).is_err());
+    check(&runtime);
+}
+
+#[test]
+fn ranges_and_lengths_that_do_not_fit_are_refused() {
+    let runtime = runtime(small_devices(1));
+    let stream = runtime.device(0).unwrap().stream("s").unwrap();
     let mut buffer = stream.allocate::<u32>(8).unwrap();
     for (start, end) in [(0, 9), (8, 8), (u64::MAX, 0), (3, 2)] {
         let refused = buffer.slice(start..end).map(drop);
@@ -116,6 +123,17 @@ fn arguments_are_checked_before_a_launch() {
             .submit(),
         Err(BufferError::ArgumentMismatch { index: 1, .. })
     ));
+    stream.synchronize().unwrap();
+    check(&runtime);
+}
+
+#[test]
+fn grids_that_cannot_be_are_refused() {
+    let runtime = runtime(small_devices(1));
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream("s").unwrap();
+    let scale = device.load("test").unwrap().kernel("scale").unwrap();
+    let mut words = stream.allocate::<u32>(64).unwrap();
     for (grid, blocks) in [
         (Grid::linear(0), 0),
         (

@@ -1,6 +1,8 @@
 //! Random programs over buffers and streams give what the same program gives run line by line, without a
 //! single event or wait in them: the buffers order the streams.
 
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 mod support;
 
 use piton::{DeviceBuffer, Grid, Stream, sim::ScheduleOrder, sim::SimConfig};
