@@ -225,13 +225,14 @@ mod loom_tests {
     fn a_block_used_by_two_lanes_is_handed_out_once_to_one_of_two_takers() {
         model(|| {
             let timeline = Timeline::new();
+            // The block is filed under the lane of the lower slot, which is done; the device is the other.
+            let done = timeline.register(None).unwrap();
             let lane = timeline.register(None).unwrap();
-            let other = timeline.register(None).unwrap();
             let memory = Arc::new(Memory(UnsafeCell::new(0)));
             let pending = Arc::new(Pending::new());
-            let uses = [lane.submit(1), other.submit(1)].into_iter().collect();
+            let uses = [done.submit(1), lane.submit(1)].into_iter().collect();
             assert_eq!(pending.park((), uses), None);
-            other.complete(1);
+            done.complete(1);
             let device = device_writes(&memory, lane);
             let taker = {
                 let (pending, timeline) = (Arc::clone(&pending), Arc::clone(&timeline));

@@ -9,6 +9,7 @@
     clippy::unwrap_used,
     reason = "helper functions of tests may panic as tests may"
 )]
+#![allow(dead_code, reason = "each test file uses a part of the device")]
 
 use piton_driver::{
     Device, DeviceId, DeviceInfo, DevicePtr, DriverError, ErrorKind, HostAllocation, HostMemory,
