@@ -68,6 +68,10 @@ struct Shared {
     host_now: AtomicU64,
 }
 
+/// Nothing runs, nothing is ready, and time does not pass by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadlock;
+
 /// The threads that run a machine. The last owner's drop lets them end once nothing is left to run.
 pub(crate) struct Engine {
     shared: Arc<Shared>,
@@ -235,11 +239,14 @@ impl Engine {
     }
 
     /// Blocks until `is_met`, running what is ready meanwhile.
+    ///
+    /// # Errors
+    /// [`Deadlock`] where nothing can run any more.
     pub(crate) fn wait(
         &self,
         is_met: impl Fn() -> bool,
         deadline: Option<Instant>,
-    ) -> Result<WaitOutcome, ErrorKind> {
+    ) -> Result<WaitOutcome, Deadlock> {
         loop {
             if is_met() {
                 self.shared.pass_on();
@@ -362,7 +369,7 @@ impl Shared {
         &self,
         is_met: &impl Fn() -> bool,
         deadline: Option<Instant>,
-    ) -> Result<Option<WaitOutcome>, ErrorKind> {
+    ) -> Result<Option<WaitOutcome>, Deadlock> {
         let mut state = self.state.lock();
         let reason = |state: &State| self.reason_to_stay_awake(state, is_met, deadline);
         match self.hosts.sleep_unless(&mut state, deadline, reason) {
@@ -378,7 +385,7 @@ impl Shared {
         state: &State,
         is_met: &impl Fn() -> bool,
         deadline: Option<Instant>,
-    ) -> Option<Result<Option<WaitOutcome>, ErrorKind>> {
+    ) -> Option<Result<Option<WaitOutcome>, Deadlock>> {
         if is_met() {
             return Some(Ok(Some(WaitOutcome::Reached)));
         }
@@ -389,7 +396,7 @@ impl Shared {
             // Nothing runs and nothing is ready. Time does not pass by itself here.
             return Some(match deadline {
                 Some(_) => Ok(Some(WaitOutcome::DeadlinePassed)),
-                None => Err(ErrorKind::Deadlock { waiting: 1 }),
+                None => Err(Deadlock),
             });
         }
         None

@@ -102,6 +102,12 @@ impl Machine {
         self.next_queue.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// How many queues wait for a counter.
+    pub(crate) fn stalled_queues(&self) -> u64 {
+        let queues = self.devices.iter().flat_map(DeviceCore::live_queues);
+        queues.filter(|queue| queue.is_stalled()).count() as u64
+    }
+
     /// Whose address this is.
     pub(crate) fn owner(&self, ptr: DevicePtr) -> Option<&DeviceCore> {
         let number = (ptr.address() >> ADDRESS_BITS).checked_sub(FIRST_DEVICE)?;
@@ -153,15 +159,14 @@ impl DeviceCore {
     /// Loses the device: queues that wait for anything are woken to fail.
     pub(crate) fn lose(&self) {
         self.is_lost.store(true, Ordering::Release);
-        let queues: Vec<_> = self
-            .queues
-            .lock()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        for queue in queues {
+        for queue in self.live_queues() {
             queue.wake_stalled();
         }
+    }
+
+    fn live_queues(&self) -> Vec<Arc<QueueCore>> {
+        let queues = self.queues.lock();
+        queues.iter().filter_map(Weak::upgrade).collect()
     }
 }
 

@@ -172,6 +172,11 @@ impl QueueCore {
         }
     }
 
+    /// Whether it waits for a counter.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.state.lock().stall.is_on()
+    }
+
     /// Makes the queue ready if it is stalled: its device is lost.
     pub(crate) fn wake_stalled(self: &Arc<Self>) {
         let is_mine = self.state.lock().stall.end_any();

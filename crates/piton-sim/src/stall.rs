@@ -19,6 +19,11 @@ impl Stall {
         self.issued
     }
 
+    /// Whether there is one.
+    pub(crate) fn is_on(&self) -> bool {
+        self.ticket.is_some()
+    }
+
     /// Ends the stall with this ticket; `false` if it has ended.
     #[must_use = "only who ended the stall owns the front"]
     pub(crate) fn end(&mut self, ticket: u64) -> bool {

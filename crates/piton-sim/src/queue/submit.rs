@@ -3,6 +3,7 @@
 use super::{QueueCore, Watcher};
 use crate::{
     command::{Command, HostRange},
+    engine::Deadlock,
     kernel::SimKernel,
     parameters::MAX_ARGUMENT_BYTES,
 };
@@ -268,7 +269,11 @@ unsafe impl Queue for SimQueue {
         self.core.device.gate_even_if_lost(Operation::Wait)?;
         let is_met = || self.core.progress.reached() >= position.get();
         let outcome = self.core.engine().wait(is_met, deadline);
-        let outcome = outcome.map_err(|kind| self.core.device.error(kind, Operation::Wait))?;
+        let device = &self.core.device;
+        let outcome = outcome.map_err(|Deadlock| {
+            let waiting = device.machine().stalled_queues();
+            device.error(ErrorKind::Deadlock { waiting }, Operation::Wait)
+        })?;
         if outcome == WaitOutcome::Reached && self.core.engine().is_virtual() {
             self.core
                 .engine()
