@@ -5,9 +5,9 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use piton_driver::{
-    Admission, Device, DeviceId, DevicePtr, Driver, DriverError, FillPattern, Grid, HostAllocation,
-    HostMemoryOptions, Kernel, Launch, Locking, ModuleImage, Parameter, Position, Queue,
-    QueueOptions, Signature,
+    Admission, Device, DeviceId, DevicePtr, DeviceRange, Driver, DriverError, FillPattern, Grid,
+    HostAllocation, HostMemoryOptions, Kernel, Launch, Locking, ModuleImage, Parameter,
+    PeerAddress, PhysicalHandle, Position, Queue, QueueOptions, Signature,
 };
 use piton_sim::{DeviceConfig, KernelDefinition, SimConfig, SimDriver, SimModule};
 use std::{ptr, sync::Arc};
@@ -126,20 +126,42 @@ pub(crate) struct Pinned {
 
 impl Pinned {
     pub(crate) fn new(device: &Arc<dyn Device>, words: &[u32]) -> Self {
+        Self::try_new(device, words).unwrap()
+    }
+
+    pub(crate) fn try_new(device: &Arc<dyn Device>, words: &[u32]) -> Result<Self, DriverError> {
         let options = HostMemoryOptions {
             locking: Locking::Preferred,
             numa_node: None,
         };
         let host = device.host_memory().unwrap();
-        let allocation = host.allocate(words.len() * 4, options).unwrap();
+        let allocation = host.allocate(words.len() * 4, options)?;
         let start = allocation.start.as_ptr().cast();
         // SAFETY: the allocation is at least that long, fresh and page-aligned.
         unsafe { ptr::copy_nonoverlapping(words.as_ptr(), start, words.len()) };
-        Self {
+        Ok(Self {
             device: Arc::clone(device),
             allocation: Some(allocation),
             words: words.len(),
+        })
+    }
+
+    /// Gives the memory back; on a refusal it is still held.
+    pub(crate) fn give_back(&mut self) -> Result<(), DriverError> {
+        let Some(allocation) = self.allocation.take() else {
+            return Ok(());
+        };
+        let (start, bytes, is_locked) = (allocation.start, allocation.bytes, allocation.is_locked);
+        // SAFETY: tests wait before they give back; what is refused is kept and tried again.
+        let result = unsafe { self.device.host_memory().unwrap().free(allocation) };
+        if result.is_err() {
+            self.allocation = Some(HostAllocation {
+                start,
+                bytes,
+                is_locked,
+            });
         }
+        result
     }
 
     pub(crate) fn start(&self) -> ptr::NonNull<u8> {
@@ -190,4 +212,59 @@ pub(crate) fn read(device: &Arc<dyn Device>, ptr: DevicePtr, words: usize) -> Ve
 
 fn device_is_lost(device: &Arc<dyn Device>) -> bool {
     device.status().is_err()
+}
+
+/// Maps a handle that no command uses yet.
+pub(crate) fn map(
+    device: &Arc<dyn Device>,
+    at: DevicePtr,
+    handle: PhysicalHandle,
+) -> Result<(), DriverError> {
+    // SAFETY: tests submit commands on the range only afterwards.
+    unsafe { device.virtual_memory().unwrap().map(at, handle) }
+}
+
+/// Unmaps what no command uses any more.
+pub(crate) fn unmap(device: &Arc<dyn Device>, range: DeviceRange) -> Result<(), DriverError> {
+    // SAFETY: tests wait for their work first.
+    unsafe { device.virtual_memory().unwrap().unmap(range) }
+}
+
+/// Releases a reservation that no command uses any more.
+pub(crate) fn release(device: &Arc<dyn Device>, range: DeviceRange) -> Result<(), DriverError> {
+    // SAFETY: as for `unmap`.
+    unsafe { device.virtual_memory().unwrap().release(range) }
+}
+
+/// Copies from memory of this device to memory of another.
+pub(crate) fn copy_to_peer(
+    device: &Arc<dyn Device>,
+    queue: &Arc<dyn Queue>,
+    dst: PeerAddress,
+    src: DevicePtr,
+    bytes: u64,
+) -> Result<Admission, DriverError> {
+    let src = PeerAddress {
+        device: device.info().id,
+        ptr: src,
+    };
+    // SAFETY: tests keep both ends alive until they have waited.
+    unsafe { device.peers().unwrap().copy(&**queue, dst, src, bytes) }
+}
+
+/// As [`Pinned::send`] and [`Pinned::fetch`], with the device's answer.
+pub(crate) fn transfer(
+    queue: &Arc<dyn Queue>,
+    pinned: &Pinned,
+    device_end: DevicePtr,
+    is_to_device: bool,
+) -> Result<Admission, DriverError> {
+    let bytes = pinned.words as u64 * 4;
+    if is_to_device {
+        // SAFETY: tests wait before they drop either end.
+        unsafe { queue.copy_to_device(device_end, pinned.start(), bytes) }
+    } else {
+        // SAFETY: as above.
+        unsafe { queue.copy_to_host(pinned.start(), device_end, bytes) }
+    }
 }
