@@ -1,5 +1,7 @@
 //! A fault at every driver call of a short pipeline: each is a typed error, and nothing stays behind.
 
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 mod support;
 
 use piton_driver::{

@@ -1,5 +1,7 @@
 //! Priorities, aging and deadlines, in virtual time, where the order is the schedule's alone.
 
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
 mod support;
 
 use piton_driver::{Device, ExecutionRecord, Priority, Queue, QueueId, QueueOptions, WaitOutcome};
