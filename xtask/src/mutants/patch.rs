@@ -9,7 +9,7 @@
 //! +++ b/crates/piton-timeline/src/lane.rs
 //! @@ …
 //! ```
-//! `test` holds what follows `cargo test -p CRATE`; `loom` is left out for tests that run on the real primitives.
+//! `crate` is the one whose tests run, and need not be the one that is broken. `test` holds what follows `cargo test -p CRATE`; `loom` is left out for tests that run on the real primitives.
 
 use anyhow::Context as _;
 
@@ -32,7 +32,8 @@ impl Patch {
     /// Reads the header of the patch at `path`.
     ///
     /// # Errors
-    /// When a line of the header is missing, or the diff touches nothing of the crate that the header names.
+    /// When a line of the header is missing, or the diff touches what is no crate's: the lock file, say, changes often
+    /// and the patch would not apply for long.
     pub(crate) fn parse(path: &str, text: &str) -> anyhow::Result<Self> {
         let field = |key: &str| {
             text.lines()
@@ -46,11 +47,14 @@ impl Patch {
         };
         let required = |key| field(key).with_context(|| format!("no line `# {key}: …`"));
         let package = required("crate")?;
-        let folder = format!("+++ b/crates/{package}/");
-        anyhow::ensure!(
-            text.lines().any(|line| line.starts_with(&folder)),
-            "the diff has no line `{folder}…`"
-        );
+        let mut targets = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("+++ b/"))
+            .peekable();
+        anyhow::ensure!(targets.peek().is_some(), "no line `+++ b/crates/…`");
+        if let Some(other) = targets.find(|path| !path.starts_with("crates/")) {
+            anyhow::bail!("a mutant changes code of the crates alone, not {other}");
+        }
         let name = path.rsplit('/').next().unwrap_or(path);
         Ok(Self {
             name: name.trim_end_matches(".patch").to_owned(),
@@ -100,9 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_of_another_crate_is_refused() {
-        let text = GOOD.replace("b/crates/piton-x/", "b/crates/piton-y/");
+    fn a_text_without_a_diff_is_refused() {
+        let text = GOOD.replace("+++ b/", "+++ ");
         assert!(Patch::parse("x.patch", &text).is_err());
+    }
+
+    #[test]
+    fn a_diff_of_more_than_crates_is_refused() {
+        let text = format!("{GOOD}--- a/Cargo.lock\n+++ b/Cargo.lock\n");
+        let error = Patch::parse("x.patch", &text).unwrap_err();
+        assert!(error.to_string().contains("Cargo.lock"));
     }
 
     #[test]

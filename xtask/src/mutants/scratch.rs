@@ -1,11 +1,12 @@
 //! A copy of the tree in which patches may be applied.
 //!
-//! The copy is kept between runs and only files that differ are written, so that their times stay as they were and
-//! cargo rebuilds no more than the crate a patch touched. Its builds have target directories of their own: cargo
+//! The working tree is read once, at the start: it may be edited while the mutants run. The copy is kept between runs
+//! and only files that differ are written, so that their times stay as they were and cargo rebuilds no more than the
+//! crate a patch touched. Its builds have target directories of their own: cargo
 //! names a package's build by its place in the workspace, so a copy that shared a directory with the original would
 //! be mistaken for it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,8 +18,8 @@ use crate::workspace::Workspace;
 /// The copy, and where it builds.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    source: PathBuf,
-    files: BTreeSet<String>,
+    /// What each file contained at the start.
+    files: BTreeMap<String, Vec<u8>>,
     folder: PathBuf,
     tree: PathBuf,
     log: PathBuf,
@@ -28,16 +29,20 @@ impl Scratch {
     /// Makes the copy equal to the working tree.
     pub(crate) fn new(workspace: &Workspace) -> anyhow::Result<Self> {
         let folder = workspace.target_for("mutants");
-        let scratch = Self::between(workspace.root(), workspace.files()?, &folder)?;
+        let scratch = Self::between(workspace.root(), &workspace.files()?, &folder)?;
         scratch.restore()?;
         Ok(scratch)
     }
 
-    fn between(source: &Path, files: BTreeSet<String>, folder: &Path) -> anyhow::Result<Self> {
+    fn between(source: &Path, paths: &BTreeSet<String>, folder: &Path) -> anyhow::Result<Self> {
         let tree = folder.join("tree");
         fs::create_dir_all(&tree)?;
+        let read = |path: &String| {
+            let content = fs::read(source.join(path)).with_context(|| path.clone())?;
+            Ok((path.clone(), content))
+        };
+        let files = paths.iter().map(read).collect::<anyhow::Result<_>>()?;
         Ok(Self {
-            source: source.to_owned(),
             files,
             folder: folder.to_owned(),
             tree,
@@ -60,23 +65,22 @@ impl Scratch {
         self.folder.join(if loom { "build-loom" } else { "build" })
     }
 
-    /// Applies a patch of the working tree to the copy; false if it does not fit.
+    /// Applies a patch, one of the tree's own files, to the copy; false if it does not fit.
     pub(crate) fn apply(&self, patch: &str) -> anyhow::Result<bool> {
         let ran = Invocation::new("git", "apply --whitespace=nowarn")
-            .argument(self.source.join(patch).to_string_lossy())
+            .argument(patch)
             // Without this git would find the repository around the target directory and take the paths from there.
             .path_variable("GIT_CEILING_DIRECTORIES", &self.folder)
             .run(&self.tree)?;
         Ok(ran.success)
     }
 
-    /// Makes the copy equal to the working tree again and answers how many files differed.
+    /// Makes the copy equal to what the working tree was at the start, and answers how many files differed.
     pub(crate) fn restore(&self) -> anyhow::Result<usize> {
         let mut differed = self.remove_strangers()?;
-        for path in &self.files {
-            let wanted = fs::read(self.source.join(path)).with_context(|| path.clone())?;
+        for (path, wanted) in &self.files {
             let place = self.tree.join(path);
-            if fs::read(&place).is_ok_and(|found| found == wanted) {
+            if fs::read(&place).is_ok_and(|found| found == *wanted) {
                 continue;
             }
             if let Some(folder) = place.parent() {
@@ -100,7 +104,7 @@ impl Scratch {
                     continue;
                 }
                 let path = place.strip_prefix(&self.tree)?.to_string_lossy();
-                if !self.files.contains(path.as_ref()) {
+                if !self.files.contains_key(path.as_ref()) {
                     fs::remove_file(&place)?;
                     removed += 1;
                 }
@@ -125,8 +129,9 @@ mod tests {
         fs::write(source.join("break.patch"), diff).unwrap();
         let misfit = diff.replace("-right", "-other");
         fs::write(source.join("misfit.patch"), misfit).unwrap();
-        let files = BTreeSet::from(["deep/file.txt".to_owned()]);
-        let scratch = Scratch::between(&source, files, &folder.join("copy")).unwrap();
+        let files = ["deep/file.txt", "break.patch", "misfit.patch"].map(str::to_owned);
+        let copy = folder.join("copy");
+        let scratch = Scratch::between(&source, &BTreeSet::from(files), &copy).unwrap();
         scratch.restore().unwrap();
         (folder, scratch)
     }
