@@ -21,6 +21,7 @@ pub(crate) mod failures;
 pub(crate) mod host_functions;
 pub(crate) mod host_memory;
 pub(crate) mod kernels;
+pub(crate) mod mappings;
 pub(crate) mod memory;
 pub(crate) mod peers;
 pub(crate) mod placement;

@@ -24,6 +24,7 @@ pub fn suite() -> Vec<Case> {
         cases::device::CASES,
         cases::memory::CASES,
         cases::virtual_memory::CASES,
+        cases::mappings::CASES,
         cases::host_memory::CASES,
         cases::copies::CASES,
         cases::queues::CASES,
