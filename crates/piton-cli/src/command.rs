@@ -4,6 +4,7 @@
 //! (exit code 2, as for wrong options), or the work was done and did not come out right (exit code 1). Results go to
 //! standard output, progress and errors to standard error.
 
+mod demo;
 mod info;
 mod output;
 mod replay;
@@ -19,13 +20,18 @@ pub use output::Output;
 /// A runtime between compute graphs and device drivers, and what it makes of your machine.
 #[derive(Debug, Parser)]
 #[command(name = "piton", version, about)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    demo: demo::Options,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Train a small network on simulated devices and show what the runtime did (the default).
+    Demo(demo::Options),
     /// Replay recorded allocation histories through the device pool.
     Replay(replay::Options),
     /// Show a machine: devices, distances, and the routes copies take, with reasons.
@@ -81,7 +87,8 @@ pub fn main() -> ExitCode {
 /// [`Failure`], which tells bad input from bad results.
 pub fn run(arguments: Arguments, output: &mut Output) -> Result<(), Failure> {
     match arguments.command {
-        None => info::run(&info::Options::default(), output),
+        None => demo::run(&arguments.demo, output),
+        Some(Command::Demo(options)) => demo::run(&options, output),
         Some(Command::Replay(options)) => replay::run(&options, output),
         Some(Command::Topo(options)) => topo::run(&options, output),
         Some(Command::Info(options)) => info::run(&options, output),

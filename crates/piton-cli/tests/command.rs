@@ -197,3 +197,65 @@ fn info_lists_the_simulated_device_and_what_is_absent() {
     );
     assert!(piton(&["info"]).status.success());
 }
+
+#[test]
+fn no_subcommand_is_the_demonstration() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("report.html");
+    let page = page.to_str().unwrap();
+    let output = piton(&["--steps", "5", "--devices", "2", "--output", page]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    for word in [
+        "accuracy",
+        "launches",
+        "between devices",
+        "device pools",
+        page,
+    ] {
+        assert!(text.contains(word), "{word} in {text}");
+    }
+    assert!(fs::read_to_string(page).unwrap().contains("timeline-data"));
+}
+
+#[test]
+fn demo_answers_in_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("report.html");
+    let page = page.to_str().unwrap();
+    let result = json(&[
+        "demo",
+        "--json",
+        "--steps",
+        "5",
+        "--deterministic",
+        "--seed",
+        "7",
+        "--output",
+        page,
+    ]);
+    assert_eq!(result["devices"], 4);
+    assert_eq!(result["loss"].as_array().unwrap().len(), 5);
+    assert!(
+        result["checks"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|check| check["passed"] == true)
+    );
+}
+
+#[test]
+fn demo_refuses_what_makes_no_sense() {
+    check_refused(
+        &["demo", "--devices", "17"],
+        "17 devices asked for, possible are 1 to 16",
+    );
+    check_refused(&["--steps", "0"], "0 steps asked for");
+    check_refused(&["demo", "--batch", "0"], "0 images per device");
+    check_refused(
+        &["demo", "--topology", "no/such/machine"],
+        "no/such/machine",
+    );
+    check_refused(&["--steps", "many"], "invalid value");
+}

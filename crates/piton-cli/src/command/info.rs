@@ -9,7 +9,7 @@ use crate::quantity;
 use super::{Failure, Output};
 
 /// Options of `piton info`.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// Print JSON instead of text.
     #[arg(long)]

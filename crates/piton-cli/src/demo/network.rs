@@ -35,7 +35,9 @@ impl Layer {
         }
     }
 
-    const fn end(&self) -> usize {
+    /// One behind the last bias.
+    #[must_use]
+    pub const fn end(&self) -> usize {
         self.biases + self.outputs
     }
 }

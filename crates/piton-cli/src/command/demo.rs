@@ -1,0 +1,315 @@
+//! `piton demo`: several simulated devices train a small network on real data.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use piton::Operation;
+use serde::Serialize;
+
+use crate::demo::{DemoError, DemoOptions, Outcome, TrainingConfig};
+use crate::quantity;
+use crate::report::{self, Check, TrainingPoint};
+
+use super::{Failure, Output, topo};
+
+/// Options of `piton demo`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// Devices that share each step's images, 1 to 16 [default: 4, or all of the topology].
+    #[arg(long)]
+    devices: Option<usize>,
+    /// Steps to train.
+    #[arg(long, default_value_t = TrainingConfig::default().steps)]
+    steps: usize,
+    /// Images per device and step.
+    #[arg(long, default_value_t = TrainingConfig::default().batch_per_device)]
+    batch: usize,
+    /// Seed of the first parameters, of the order of images, and of the order of events in deterministic mode.
+    #[arg(long, default_value_t = TrainingConfig::default().seed)]
+    seed: u64,
+    /// Simulate this machine: piton's JSON, an NCCL or RCCL XML file, or a folder with a copy of `/sys` in it.
+    #[arg(long, value_name = "FILE|DIR")]
+    topology: Option<PathBuf>,
+    /// Run in virtual time: the same seed gives the same order of events and the same times.
+    #[arg(long)]
+    deterministic: bool,
+    /// Print JSON instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Write the report to this file.
+    #[arg(long, value_name = "HTML", default_value = "piton-report.html")]
+    output: PathBuf,
+}
+
+pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
+    let demo = demo_options(options)?;
+    if !options.json {
+        output.line(announcement(&demo))?;
+    }
+    let bar = output.progress(demo.config.steps.saturating_mul(2) as u64);
+    bar.set_message("training on devices");
+    let steps = demo.config.steps as u64;
+    let outcome = Outcome::of(demo, |_: &TrainingPoint| {
+        bar.inc(1);
+        if bar.position() == steps {
+            bar.set_message("training again in plain loops");
+        }
+    });
+    bar.finish_and_clear();
+    let outcome = outcome.map_err(failure)?;
+    let page = report::render(&outcome.page());
+    let written = std::fs::write(&options.output, page);
+    written
+        .with_context(|| format!("{} cannot be written", options.output.display()))
+        .map_err(Failure::Input)?;
+    if options.json {
+        output.line(json(&outcome)?)?;
+    } else {
+        output.line(summary(&outcome))?;
+        output.line(format_args!("report: {}", options.output.display()))?;
+    }
+    verdict(&outcome.checks())
+}
+
+fn demo_options(options: &Options) -> Result<DemoOptions, Failure> {
+    let machine = options
+        .topology
+        .as_deref()
+        .map(|path| topo::read(Some(path)))
+        .transpose()?;
+    let all = machine
+        .as_ref()
+        .map(|machine| machine.device_count().min(crate::demo::config::MAX_DEVICES));
+    let config = TrainingConfig {
+        devices: options
+            .devices
+            .or(all)
+            .unwrap_or(TrainingConfig::default().devices),
+        steps: options.steps,
+        batch_per_device: options.batch,
+        seed: options.seed,
+        ..TrainingConfig::default()
+    };
+    config.validate().map_err(Failure::input)?;
+    Ok(DemoOptions {
+        config,
+        machine,
+        is_deterministic: options.deterministic,
+    })
+}
+
+/// Values out of range are the caller's; what the runtime refuses is not.
+fn failure(error: DemoError) -> Failure {
+    match error {
+        DemoError::Config(_) | DemoError::TooFewDevices { .. } => Failure::input(error),
+        error => Failure::result(error),
+    }
+}
+
+fn announcement(options: &DemoOptions) -> String {
+    let config = &options.config;
+    let images = quantity::count(config.batch_per_device as u64);
+    format!(
+        "training a 64-64-32-10 network on 1437 handwritten digits: {} simulated devices, {} steps of {images} images each",
+        config.devices, config.steps
+    )
+}
+
+fn summary(outcome: &Outcome) -> String {
+    let mut lines: Vec<String> = outcome.checks().iter().map(check_line).collect();
+    let times = outcome.step_times();
+    let median = times.get(times.len() / 2).copied().unwrap_or_default();
+    let first_and_last = outcome.training.first().zip(outcome.training.last());
+    if let Some((first, last)) = first_and_last {
+        lines.push(format!(
+            "loss            {:.4} at the first step, {:.4} at the last",
+            first.loss, last.loss
+        ));
+    }
+    lines.push(format!(
+        "accuracy        {} on 360 held-back images",
+        quantity::percent(outcome.accuracy)
+    ));
+    lines.push(format!(
+        "time            {} per step (median, devices' clock); {:.2} s on the host, reference {:.2} s",
+        quantity::duration(median),
+        outcome.wall.as_secs_f64(),
+        outcome.reference_wall.as_secs_f64()
+    ));
+    lines.push(format!(
+        "launches        {} kernels",
+        quantity::count(outcome.launches)
+    ));
+    for (name, operation) in [
+        ("to devices", Operation::CopyToDevice),
+        ("to the host", Operation::CopyToHost),
+    ] {
+        let (copies, bytes) = outcome.copied(operation);
+        lines.push(format!(
+            "copies          {} {name}, {}",
+            quantity::count(copies),
+            quantity::bytes(bytes)
+        ));
+    }
+    lines.extend(route_lines(outcome));
+    lines.extend(pool_lines(outcome));
+    lines.join("\n")
+}
+
+fn check_line(check: &Check) -> String {
+    let word = if check.has_passed { "ok    " } else { "FAILED" };
+    format!("{word}          {}: {}", check.name, check.detail)
+}
+
+/// A line per kind of route, summed over pairs of devices.
+fn route_lines(outcome: &Outcome) -> Vec<String> {
+    let mut kinds = std::collections::BTreeMap::new();
+    for route in &outcome.routes {
+        let (copies, bytes, pairs) = kinds.entry(route.kind).or_insert((0, 0, 0_u64));
+        *copies += route.copies;
+        *bytes += route.bytes;
+        *pairs += 1;
+    }
+    let line = |(kind, (copies, bytes, pairs)): (piton::RouteKind, (u64, u64, u64))| {
+        let (copies, bytes) = (quantity::count(copies), quantity::bytes(bytes));
+        format!("copies          {copies} between devices {kind}, {bytes}, {pairs} pairs")
+    };
+    kinds.into_iter().map(line).collect()
+}
+
+fn pool_lines(outcome: &Outcome) -> Vec<String> {
+    let sum = |of: fn(&piton::PoolStats) -> u64| outcome.pools.iter().map(of).sum::<u64>();
+    let host = |of: fn(&piton::PinnedStats) -> u64| outcome.pinned.iter().map(of).sum::<u64>();
+    let (live, held) = (sum(|pool| pool.peak_live), sum(|pool| pool.peak_held));
+    vec![
+        format!(
+            "device pools    {} hits, {} misses, {} waits, {} driver calls",
+            quantity::count(sum(|pool| pool.hits)),
+            quantity::count(sum(|pool| pool.misses)),
+            quantity::count(sum(|pool| pool.waits)),
+            quantity::count(sum(|pool| pool.block_allocations + pool.block_frees))
+        ),
+        format!(
+            "                peak {} live, {} held: {} waste (whole Blocks of 2 MiB and more)",
+            quantity::bytes(live),
+            quantity::bytes(held),
+            quantity::bytes(held.saturating_sub(live))
+        ),
+        format!(
+            "pinned pools    {} hits, {} cut, {} misses, {} held",
+            quantity::count(host(|pool| pool.hits)),
+            quantity::count(host(|pool| pool.cuts)),
+            quantity::count(host(|pool| pool.misses)),
+            quantity::bytes(host(|pool| pool.held_bytes))
+        ),
+    ]
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    devices: usize,
+    steps: usize,
+    batch_per_device: usize,
+    seed: u64,
+    deterministic: bool,
+    accuracy: f64,
+    loss: Vec<f64>,
+    largest_difference: f64,
+    tolerance: f64,
+    step_ns_median: u64,
+    wall_seconds: f64,
+    launches: u64,
+    copies: Vec<JsonCopies>,
+    pool_hits: u64,
+    pool_misses: u64,
+    peak_live_bytes: u64,
+    peak_held_bytes: u64,
+    checks: Vec<JsonCheck<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonCopies {
+    from: String,
+    to: String,
+    route: String,
+    copies: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct JsonCheck<'a> {
+    name: &'a str,
+    passed: bool,
+    detail: &'a str,
+}
+
+fn json(outcome: &Outcome) -> Result<String, Failure> {
+    let config = &outcome.options.config;
+    let checks = outcome.checks();
+    let sum = |of: fn(&piton::PoolStats) -> u64| outcome.pools.iter().map(of).sum::<u64>();
+    let times = outcome.step_times();
+    let json = Json {
+        devices: config.devices,
+        steps: config.steps,
+        batch_per_device: config.batch_per_device,
+        seed: config.seed,
+        deterministic: outcome.options.is_deterministic,
+        accuracy: outcome.accuracy,
+        loss: outcome.training.iter().map(|point| point.loss).collect(),
+        largest_difference: outcome.comparison.largest_difference,
+        tolerance: outcome.comparison.tolerance,
+        step_ns_median: times.get(times.len() / 2).copied().unwrap_or_default(),
+        wall_seconds: outcome.wall.as_secs_f64(),
+        launches: outcome.launches,
+        copies: copies(outcome),
+        pool_hits: sum(|pool| pool.hits),
+        pool_misses: sum(|pool| pool.misses),
+        peak_live_bytes: sum(|pool| pool.peak_live),
+        peak_held_bytes: sum(|pool| pool.peak_held),
+        checks: checks
+            .iter()
+            .map(|check| JsonCheck {
+                name: &check.name,
+                passed: check.has_passed,
+                detail: &check.detail,
+            })
+            .collect(),
+    };
+    serde_json::to_string_pretty(&json).map_err(Failure::result)
+}
+
+fn copies(outcome: &Outcome) -> Vec<JsonCopies> {
+    let host = [
+        ("host", "devices", Operation::CopyToDevice),
+        ("devices", "host", Operation::CopyToHost),
+    ];
+    let host = host.map(|(from, to, operation)| {
+        let (copies, bytes) = outcome.copied(operation);
+        JsonCopies {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            route: "copy engine".to_owned(),
+            copies,
+            bytes,
+        }
+    });
+    let peer = outcome.routes.iter().map(|route| JsonCopies {
+        from: route.from.to_string(),
+        to: route.to.to_string(),
+        route: route.kind.to_string(),
+        copies: route.copies,
+        bytes: route.bytes,
+    });
+    host.into_iter().chain(peer).collect()
+}
+
+fn verdict(checks: &[Check]) -> Result<(), Failure> {
+    let failed = checks.iter().filter(|check| !check.has_passed).count();
+    if failed == 0 {
+        return Ok(());
+    }
+    Err(Failure::Result(anyhow::anyhow!(
+        "{failed} of {} checks failed",
+        checks.len()
+    )))
+}

@@ -1,0 +1,280 @@
+//! What a demonstration came to, and whether that is good.
+
+use std::time::{Duration, Instant};
+
+use piton::sim::{DeviceConfig, ScheduleOrder, SimConfig};
+use piton::{
+    DeviceId, Devices, ExecutionRecord, Machine, Operation, PinnedStats, PoolStats, RouteUse,
+    Runtime, RuntimeConfig,
+};
+
+use crate::digits::Digits;
+use crate::report::{Check, MemorySample, StepMark, TrainingPoint};
+
+use super::comparison::Comparison;
+use super::config::TrainingConfig;
+use super::error::DemoError;
+use super::reference::Reference;
+use super::run::Run;
+use super::{kernels, page};
+
+/// Least share of held-back images that a training of reasonable length gets right.
+pub const ACCURACY_WANTED: f64 = 0.95;
+/// Steps and images a step from which a training is of reasonable length.
+const JUDGED_FROM: (usize, usize) = (200, 32);
+/// Commands a device keeps records of.
+const RECORDS: usize = 1 << 18;
+
+/// What to demonstrate.
+#[derive(Debug, Clone)]
+pub struct DemoOptions {
+    /// The training.
+    pub config: TrainingConfig,
+    /// The machine to simulate; without one, as many equal devices as are used, all linked to each other.
+    pub machine: Option<Machine>,
+    /// Run in virtual time, where one seed always gives one order of events and the same times?
+    pub is_deterministic: bool,
+}
+
+/// What a demonstration came to.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was asked for.
+    pub options: DemoOptions,
+    /// Share of held-back images right at the end.
+    pub accuracy: f64,
+    /// The devices' parameters beside the reference's.
+    pub comparison: Comparison,
+    /// Did all devices end with the same parameters, bit for bit?
+    pub are_devices_equal: bool,
+    /// Do the books of all pools balance?
+    pub are_books_balanced: bool,
+    /// Loss and accuracy over the steps.
+    pub training: Vec<TrainingPoint>,
+    /// When each step began, on the devices' clock.
+    pub steps: Vec<StepMark>,
+    /// Memory of each device.
+    pub memory: Vec<Vec<MemorySample>>,
+    /// What each device did, and how many records did not fit.
+    pub records: Vec<(Vec<ExecutionRecord>, u64)>,
+    /// Each device's pool at the end of training.
+    pub pools: Vec<PoolStats>,
+    /// Each device's pool of page-locked memory at the end of training.
+    pub pinned: Vec<PinnedStats>,
+    /// Copies between devices by route.
+    pub routes: Vec<RouteUse>,
+    /// The machine.
+    pub machine: Machine,
+    /// Kernels launched.
+    pub launches: u64,
+    /// Time on the host for the training.
+    pub wall: Duration,
+    /// Time on the host for the reference.
+    pub reference_wall: Duration,
+}
+
+impl Outcome {
+    /// Trains on devices, trains again in plain loops, and compares. `step_done` hears of each step, and of the
+    /// reference's with no accuracy.
+    ///
+    /// # Errors
+    /// [`DemoError`] if a value is out of range, the machine is too small, or the runtime fails. A training that came
+    /// out wrong is no error here but a check that has not passed.
+    pub fn of(
+        options: DemoOptions,
+        mut step_done: impl FnMut(&TrainingPoint),
+    ) -> Result<Self, DemoError> {
+        let config = options.config;
+        config.validate()?;
+        let digits = Digits::shipped()?;
+        let runtime = runtime(&options)?;
+        let mut run = Run::new(config, &runtime, &digits)?;
+        start_records(&runtime, config.devices);
+        run.train(&mut step_done)?;
+        let records = finish_records(&runtime, config.devices);
+        let devices = || runtime.devices().take(config.devices);
+        let pools: Vec<PoolStats> = devices().map(|device| device.memory_stats()).collect();
+        let pinned = devices().map(|device| device.pinned_stats()).collect();
+        let routes = runtime.routes();
+        let parameters = run.parameters()?;
+        let (log, launches) = run.finish();
+        let started = Instant::now();
+        let reference = reference(config, &digits, &mut step_done)?;
+        let reference_wall = started.elapsed();
+        let first = parameters.first().map(Vec::as_slice).unwrap_or_default();
+        Ok(Self {
+            accuracy: log
+                .training
+                .iter()
+                .rev()
+                .find_map(|point| point.accuracy)
+                .unwrap_or_default(),
+            comparison: Comparison::new(first, &reference, config.steps)?,
+            are_devices_equal: parameters.iter().all(|other| same_bits(first, other)),
+            are_books_balanced: devices().all(|device| device.memory().check().is_ok()),
+            training: log.training,
+            steps: log.steps,
+            memory: log.memory,
+            machine: runtime.machine().clone(),
+            wall: log.wall,
+            options,
+            records,
+            pools,
+            pinned,
+            routes,
+            launches,
+            reference_wall,
+        })
+    }
+
+    /// What was verified, each with its numbers.
+    #[must_use]
+    pub fn checks(&self) -> Vec<Check> {
+        let comparison = &self.comparison;
+        let check = |name: &str, has_passed, detail: String| Check {
+            name: name.to_owned(),
+            has_passed,
+            detail,
+        };
+        let mut checks = vec![
+            check(
+                "parameters agree with the plain single-threaded training",
+                comparison.is_within_tolerance(),
+                format!(
+                    "largest difference {:.2e}, tolerance {:.2e} = 4 x sqrt({} steps) x 2^-23 x largest parameter: the \
+                     devices take sums in another order, each step rounds to nearest, and roundings add up as a random walk",
+                    comparison.largest_difference, comparison.tolerance, comparison.steps
+                ),
+            ),
+            check(
+                "all devices hold the same parameters, bit for bit",
+                self.are_devices_equal,
+                format!(
+                    "{} devices after {} steps",
+                    self.options.config.devices, comparison.steps
+                ),
+            ),
+            check(
+                "the pools' books balance",
+                self.are_books_balanced,
+                "held = live + padding + cached + pending + in transit, walked chunk by chunk"
+                    .to_owned(),
+            ),
+        ];
+        if self.is_accuracy_judged() {
+            let detail = format!(
+                "{:.4} on 360 held-back images, at least {ACCURACY_WANTED} wanted",
+                self.accuracy
+            );
+            checks.push(check(
+                "the network has learned to read digits",
+                self.accuracy >= ACCURACY_WANTED,
+                detail,
+            ));
+        }
+        checks
+    }
+
+    /// Was the training long enough for its accuracy to be judged?
+    #[must_use]
+    pub fn is_accuracy_judged(&self) -> bool {
+        let config = &self.options.config;
+        config.steps >= JUDGED_FROM.0 && config.batch_total() >= JUDGED_FROM.1
+    }
+
+    /// Times between the beginnings of steps on the devices' clock, sorted; the last step has none.
+    #[must_use]
+    pub fn step_times(&self) -> Vec<u64> {
+        let pairs = self.steps.windows(2);
+        let mut times: Vec<u64> = pairs
+            .map(|pair| pair[1].start_ns.saturating_sub(pair[0].start_ns))
+            .collect();
+        times.sort_unstable();
+        times
+    }
+
+    /// Copies of one kind that were recorded: how many, and how many bytes.
+    #[must_use]
+    pub fn copied(&self, operation: Operation) -> (u64, u64) {
+        let all = self.records.iter().flat_map(|(records, _)| records);
+        let of_kind = all.filter(|record| record.operation == operation);
+        of_kind.fold((0, 0), |(copies, bytes), record| {
+            (copies + 1, bytes + record.bytes)
+        })
+    }
+
+    /// The page that shows it.
+    #[must_use]
+    pub fn page(&self) -> crate::report::ReportData {
+        page::of(self)
+    }
+}
+
+fn runtime(options: &DemoOptions) -> Result<Runtime, DemoError> {
+    let wanted = options.config.devices;
+    let device = DeviceConfig {
+        memory_bytes: 256 << 20,
+        ..DeviceConfig::default()
+    };
+    let count = u32::try_from(wanted).unwrap_or(u32::MAX);
+    let mut config = match &options.machine {
+        Some(machine) => RuntimeConfig::simulated_machine(machine, &device)?,
+        None => RuntimeConfig::on(Devices::Simulated(SimConfig::uniform(count, &device))),
+    };
+    if let (true, Devices::Simulated(sim)) = (options.is_deterministic, &mut config.devices) {
+        *sim = sim
+            .clone()
+            .in_virtual_time(options.config.seed, ScheduleOrder::ByTime);
+    }
+    let runtime = Runtime::new(config)?;
+    let present = runtime.device_count();
+    if present < count {
+        return Err(DemoError::TooFewDevices { wanted, present });
+    }
+    runtime.register(kernels::module())?;
+    Ok(runtime)
+}
+
+fn start_records(runtime: &Runtime, devices: usize) {
+    for device in runtime.devices().take(devices) {
+        if let Some(trace) = device.raw().execution_trace() {
+            trace.start(RECORDS);
+        }
+    }
+}
+
+fn finish_records(runtime: &Runtime, devices: usize) -> Vec<(Vec<ExecutionRecord>, u64)> {
+    let devices = runtime.devices().take(devices);
+    let records = devices.map(|device| device.raw().execution_trace().map(|trace| trace.finish()));
+    records.map(Option::unwrap_or_default).collect()
+}
+
+fn reference(
+    config: TrainingConfig,
+    digits: &Digits,
+    step_done: &mut impl FnMut(&TrainingPoint),
+) -> Result<Vec<f32>, DemoError> {
+    let mut reference = Reference::<f32>::new(config, digits)?;
+    for step in 0..config.steps {
+        let loss = reference.step();
+        step_done(&TrainingPoint {
+            step: step as u64,
+            loss,
+            accuracy: None,
+        });
+    }
+    Ok(reference.parameters().to_vec())
+}
+
+fn same_bits(left: &[f32], right: &[f32]) -> bool {
+    left.len() == right.len()
+        && left
+            .iter()
+            .zip(right)
+            .all(|(a, b)| a.to_bits() == b.to_bits())
+}
+
+/// The name of a device in text.
+pub(super) fn device_name(device: DeviceId) -> String {
+    format!("device {}", device.0)
+}

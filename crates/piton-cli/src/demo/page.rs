@@ -1,0 +1,349 @@
+//! A demonstration as the data of a report.
+
+use std::collections::BTreeMap;
+
+use piton::{ExecutionRecord, Operation, PinnedStats, PoolStats, RouteUse};
+use piton_driver::QueueId;
+use piton_topology::{DeviceId, Highlight};
+
+use crate::quantity;
+use crate::report::{
+    Column, DeviceTimeline, Fact, LaneTimeline, MemorySample, MemoryView, ReportData, RouteRow,
+    Span, SpanKind, StepMark, Table, TimeAxis, Topology,
+};
+
+use super::outcome::{Outcome, device_name};
+
+pub(super) fn of(outcome: &Outcome) -> ReportData {
+    let config = &outcome.options.config;
+    let origin = origin(outcome);
+    let shifted = |at: u64| at.saturating_sub(origin);
+    let memory = |(index, samples): (usize, &Vec<MemorySample>)| MemoryView {
+        title: format!("device {index}"),
+        axis: TimeAxis::Nanoseconds,
+        samples: samples
+            .iter()
+            .map(|sample| MemorySample {
+                at: shifted(sample.at),
+                ..*sample
+            })
+            .collect(),
+        others: Vec::new(),
+    };
+    let device = |(index, (records, _)): (usize, &(Vec<ExecutionRecord>, u64))| DeviceTimeline {
+        name: format!("device {index}"),
+        lanes: lanes(records, origin),
+    };
+    ReportData {
+        title: "piton: a network trained on simulated devices".to_owned(),
+        subtitle: format!(
+            "{} simulated devices train a 64-64-32-10 network on handwritten digits, {} images a step on each, {} steps, \
+             seed {}{}.",
+            config.devices,
+            config.batch_per_device,
+            config.steps,
+            config.seed,
+            if outcome.options.is_deterministic {
+                ", in virtual time"
+            } else {
+                ""
+            }
+        ),
+        facts: facts(outcome),
+        checks: outcome.checks(),
+        training: outcome.training.clone(),
+        devices: outcome.records.iter().enumerate().map(device).collect(),
+        steps: outcome
+            .steps
+            .iter()
+            .map(|mark| StepMark {
+                start_ns: shifted(mark.start_ns),
+                ..*mark
+            })
+            .collect(),
+        memory: outcome.memory.iter().enumerate().map(memory).collect(),
+        topology: Some(topology(outcome)),
+        routes: outcome.routes.iter().map(route_row).collect(),
+        tables: vec![pools(&outcome.pools), pinned(&outcome.pinned)],
+    }
+}
+
+/// The first moment of the run on the devices' clock.
+fn origin(outcome: &Outcome) -> u64 {
+    let starts = outcome
+        .records
+        .iter()
+        .flat_map(|(records, _)| records)
+        .map(|record| record.start_ns);
+    let marks = outcome.steps.iter().map(|mark| mark.start_ns);
+    starts.chain(marks).min().unwrap_or(0)
+}
+
+fn facts(outcome: &Outcome) -> Vec<Fact> {
+    let fact = |label: &str, value: String, note: String| Fact {
+        label: label.to_owned(),
+        value,
+        note,
+    };
+    let times = outcome.step_times();
+    let at = |share: usize| {
+        times
+            .get(times.len().saturating_sub(1) * share / 100)
+            .copied()
+            .unwrap_or_default()
+    };
+    let sum = |of: fn(&PoolStats) -> u64| outcome.pools.iter().map(of).sum::<u64>();
+    let (hits, misses) = (sum(|pool| pool.hits), sum(|pool| pool.misses));
+    let peer = outcome
+        .routes
+        .iter()
+        .fold((0, 0), |(copies, bytes), route| {
+            (copies + route.copies, bytes + route.bytes)
+        });
+    let (to_device, bytes_to_device) = outcome.copied(Operation::CopyToDevice);
+    vec![
+        fact(
+            "accuracy",
+            quantity::percent(outcome.accuracy),
+            "on 360 held-back images".to_owned(),
+        ),
+        fact(
+            "time per step",
+            quantity::duration(at(50)),
+            format!("median; 95 % below {}", quantity::duration(at(95))),
+        ),
+        fact(
+            "launches",
+            quantity::count(outcome.launches),
+            "kernels with tiling data".to_owned(),
+        ),
+        fact(
+            "between devices",
+            quantity::bytes(peer.1),
+            format!("in {} copies", quantity::count(peer.0)),
+        ),
+        fact(
+            "to devices",
+            quantity::bytes(bytes_to_device),
+            format!("in {} copies", quantity::count(to_device)),
+        ),
+        fact(
+            "pool hits",
+            quantity::percent(share(hits, hits + misses)),
+            format!("{} misses", quantity::count(misses)),
+        ),
+    ]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+/// A lane per queue. The runtime made its own queues for staging first; the replica made compute, copies and peers in
+/// this order, and compute is the one that launches kernels.
+fn lanes(records: &[ExecutionRecord], origin: u64) -> Vec<LaneTimeline> {
+    let compute = records
+        .iter()
+        .find(|record| record.operation == Operation::Launch)
+        .map(|record| record.queue);
+    let mut queues: BTreeMap<QueueId, Vec<Span>> = BTreeMap::new();
+    for record in records {
+        if let Some(span) = span(record, origin) {
+            queues.entry(record.queue).or_default().push(span);
+        }
+    }
+    let mut lanes: Vec<(u8, LaneTimeline)> = queues
+        .into_iter()
+        .map(|(queue, spans)| {
+            let (place, name) = lane_name(queue, compute);
+            (place, LaneTimeline { name, spans })
+        })
+        .collect();
+    lanes.sort_by_key(|(place, _)| *place);
+    lanes.into_iter().map(|(_, lane)| lane).collect()
+}
+
+fn lane_name(queue: QueueId, compute: Option<QueueId>) -> (u8, String) {
+    let offset = compute.and_then(|compute| queue.0.checked_sub(compute.0));
+    match offset {
+        Some(0) => (0, "compute".to_owned()),
+        Some(1) => (1, "copies".to_owned()),
+        Some(2) => (2, "peers".to_owned()),
+        None if compute.is_some() => (3, format!("staging {}", queue.0)),
+        _ => (4, queue.to_string()),
+    }
+}
+
+/// What a command looked like; nothing for commands that take no time.
+fn span(record: &ExecutionRecord, origin: u64) -> Option<Span> {
+    let (kind, name) = match record.operation {
+        Operation::Launch => (
+            SpanKind::Kernel,
+            record.kernel.as_deref().unwrap_or("kernel").to_owned(),
+        ),
+        Operation::CopyToDevice => (SpanKind::CopyToDevice, "to device".to_owned()),
+        Operation::CopyToHost => (SpanKind::CopyToHost, "to host".to_owned()),
+        Operation::CopyOnDevice => (SpanKind::CopyPeer, "on device".to_owned()),
+        Operation::CopyPeer => (
+            SpanKind::CopyPeer,
+            record.peer.map_or_else(|| "peer".to_owned(), device_name),
+        ),
+        Operation::Fill => (SpanKind::Fill, "fill".to_owned()),
+        Operation::CallHost => (SpanKind::HostFunction, "host function".to_owned()),
+        Operation::WaitQueue | Operation::WaitSemaphore => (SpanKind::Wait, "wait".to_owned()),
+        _ => return None,
+    };
+    let (start_ns, end_ns) = (
+        record.start_ns.saturating_sub(origin),
+        record.end_ns.saturating_sub(origin),
+    );
+    Some(Span {
+        start_ns,
+        end_ns,
+        kind,
+        name,
+        bytes: record.bytes,
+    })
+}
+
+fn route_row(route: &RouteUse) -> RouteRow {
+    RouteRow {
+        from: device_name(route.from),
+        to: device_name(route.to),
+        route: route.kind.to_string(),
+        copies: route.copies,
+        bytes: route.bytes,
+    }
+}
+
+fn topology(outcome: &Outcome) -> Topology {
+    let router = piton_topology::Router::new(&outcome.machine, &piton_topology::PeerAccess::all());
+    let device = |id: piton::DeviceId| u16::try_from(id.0).ok().map(DeviceId::new);
+    let labels: Vec<String> = outcome
+        .routes
+        .iter()
+        .map(|route| {
+            format!(
+                "{} copies, {}, {}",
+                quantity::count(route.copies),
+                quantity::bytes(route.bytes),
+                route.kind
+            )
+        })
+        .collect();
+    let highlights: Vec<Highlight<'_>> = outcome
+        .routes
+        .iter()
+        .zip(&labels)
+        .filter_map(|(route, label)| {
+            let (from, to) = (device(route.from)?, device(route.to)?);
+            let candidates = router.candidates(from, to, 1).ok()?;
+            let hops = candidates
+                .into_iter()
+                .find_map(|candidate| match candidate {
+                    piton_topology::Candidate::Route { route: found, .. }
+                        if found.kind == route.kind =>
+                    {
+                        Some(&found.hops)
+                    }
+                    _ => None,
+                })?;
+            Some(Highlight {
+                from,
+                to,
+                hops,
+                label,
+                weight: route.bytes,
+            })
+        })
+        .collect();
+    Topology {
+        svg: piton_topology::svg(&outcome.machine, &highlights),
+        caption: "The machine, and the links that copies between devices took.".to_owned(),
+    }
+}
+
+fn pools(pools: &[PoolStats]) -> Table {
+    let names = [
+        "pool",
+        "hits",
+        "misses",
+        "waits",
+        "driver calls",
+        "live",
+        "held",
+        "peak live",
+        "peak held",
+        "peak held / live",
+    ];
+    let row = |(index, pool): (usize, &PoolStats)| {
+        vec![
+            format!("device {index}"),
+            quantity::count(pool.hits),
+            quantity::count(pool.misses),
+            quantity::count(pool.waits),
+            quantity::count(pool.block_allocations + pool.block_frees),
+            quantity::bytes(pool.live),
+            quantity::bytes(pool.held),
+            quantity::bytes(pool.peak_live),
+            quantity::bytes(pool.peak_held),
+            format!("{:.2}", share(pool.peak_held, pool.peak_live)),
+        ]
+    };
+    table(
+        "Device memory pools",
+        "Hits were served from what the pool held; waits were handed out behind another stream's work.",
+        &names,
+        pools.iter().enumerate().map(row).collect(),
+    )
+}
+
+fn pinned(pools: &[PinnedStats]) -> Table {
+    let names = [
+        "pool",
+        "hits",
+        "cut from slabs",
+        "misses",
+        "driver calls",
+        "live",
+        "pending",
+        "held",
+        "locked",
+    ];
+    let row = |(index, pool): (usize, &PinnedStats)| {
+        vec![
+            format!("device {index}"),
+            quantity::count(pool.hits),
+            quantity::count(pool.cuts),
+            quantity::count(pool.misses),
+            quantity::count(pool.driver_allocations + pool.driver_frees),
+            quantity::bytes(pool.live_bytes),
+            quantity::bytes(pool.pending_bytes),
+            quantity::bytes(pool.held_bytes),
+            quantity::bytes(pool.locked_bytes),
+        ]
+    };
+    table(
+        "Page-locked host memory pools",
+        "",
+        &names,
+        pools.iter().enumerate().map(row).collect(),
+    )
+}
+
+fn table(title: &str, note: &str, names: &[&str], rows: Vec<Vec<String>>) -> Table {
+    let column = |(index, name): (usize, &&str)| {
+        if index == 0 {
+            Column::text(name)
+        } else {
+            Column::number(name)
+        }
+    };
+    Table {
+        title: title.to_owned(),
+        note: note.to_owned(),
+        columns: names.iter().enumerate().map(column).collect(),
+        rows,
+    }
+}
