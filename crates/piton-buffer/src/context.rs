@@ -1,11 +1,12 @@
 //! What buffers and streams of one device have in common.
 
 use crate::BufferError;
-use piton_alloc::DevicePool;
+use piton_alloc::{DevicePool, MemoryPoolConfig};
 use piton_driver::{Device, DeviceId};
-use piton_pinned::PinnedPool;
+use piton_pinned::{PinnedPool, PinnedPoolConfig};
 use piton_stream::Streams;
-use piton_transfer::Transfers;
+use piton_timeline::Timeline;
+use piton_transfer::{Router, TransferDevice, Transfers};
 use std::sync::Arc;
 
 /// One device of a runtime, with its pools. Everything made from it keeps it alive.
@@ -18,39 +19,45 @@ pub struct DeviceContext {
     pub(crate) transfers: Arc<Transfers>,
 }
 
-/// What a [`DeviceContext`] is made of. All parts are on one timeline, and `streams` and `transfers` are the
-/// runtime's own, shared by its devices.
-#[derive(Debug)]
-pub struct ContextParts {
-    /// The open device.
-    pub device: Arc<dyn Device>,
-    /// The pool of its memory.
-    pub memory: DevicePool,
-    /// The pool of page-locked memory for it.
-    pub pinned: Arc<PinnedPool>,
-    /// The runtime's streams.
-    pub streams: Streams,
-    /// The runtime's copies between devices.
-    pub transfers: Arc<Transfers>,
-}
-
 impl DeviceContext {
-    /// A context of these parts.
-    pub fn new(parts: ContextParts) -> Arc<Self> {
-        let ContextParts {
-            device,
-            memory,
-            pinned,
-            streams,
-            transfers,
-        } = parts;
-        Arc::new(Self {
-            device,
-            memory,
-            pinned,
-            streams,
-            transfers,
-        })
+    /// A context for each of these devices, on one timeline of their own, with pools as configured and copies
+    /// between them along the ways of `router`.
+    ///
+    /// All parts are made here, together: the safety of everything in this crate rests on pools, streams and
+    /// copies agreeing on one timeline, so no caller gets to put them together.
+    ///
+    /// # Errors
+    /// [`MemoryConfig`](BufferError::MemoryConfig), [`Pinned`](BufferError::Pinned),
+    /// [`Transfer`](BufferError::Transfer): a configuration that cannot be, or what a driver refused.
+    pub fn open(
+        devices: &[Arc<dyn Device>],
+        router: Router,
+        memory: &MemoryPoolConfig,
+        pinned: &PinnedPoolConfig,
+    ) -> Result<Vec<Arc<Self>>, BufferError> {
+        let timeline = Timeline::new();
+        let streams = Streams::new(Arc::clone(&timeline));
+        let mut ends = Vec::new();
+        for device in devices {
+            let (of, on) = (Arc::clone(device), Arc::clone(&timeline));
+            let pinned = Arc::new(PinnedPool::new(of, on, *pinned)?);
+            ends.push(TransferDevice {
+                device: Arc::clone(device),
+                pinned,
+            });
+        }
+        let transfers = Arc::new(Transfers::new(&streams, router, &ends)?);
+        let context = |TransferDevice { device, pinned }| {
+            let (of, on) = (Arc::clone(&device), Arc::clone(&timeline));
+            Ok(Arc::new(Self {
+                memory: DevicePool::on_device(of, on, memory)?,
+                device,
+                pinned,
+                streams: streams.clone(),
+                transfers: Arc::clone(&transfers),
+            }))
+        };
+        ends.into_iter().map(context).collect()
     }
 
     /// The open device.

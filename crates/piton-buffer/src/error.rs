@@ -1,6 +1,6 @@
 //! Why a safe operation was refused.
 
-use piton_alloc::AllocError;
+use piton_alloc::{AllocError, ConfigError};
 use piton_driver::{DeviceId, DriverError, Parameter};
 use piton_pinned::PinnedError;
 use piton_stream::StreamError;
@@ -15,6 +15,9 @@ pub enum BufferError {
     /// The device's pool could not serve an allocation.
     #[error(transparent)]
     Memory(#[from] AllocError),
+    /// The memory pool's configuration contradicts itself or the device.
+    #[error(transparent)]
+    MemoryConfig(#[from] ConfigError),
     /// The pool of page-locked memory could not.
     #[error(transparent)]
     Pinned(#[from] PinnedError),

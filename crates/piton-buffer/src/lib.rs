@@ -31,6 +31,9 @@
 //! - Memory is not reused, freed or handed back before every command that names it has ended, whatever is
 //!   dropped, forgotten or panics.
 //!
+//! # Where it starts
+//! [`DeviceContext::open`] makes pools, streams and copies for a set of open devices.
+//!
 //! # Not here
 //! Opening devices, choosing drivers, reading configuration: the facade.
 
@@ -46,7 +49,7 @@ mod stream;
 mod transfer;
 mod uses;
 
-pub use context::{ContextParts, DeviceContext};
+pub use context::DeviceContext;
 pub use device_buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
 pub use error::BufferError;
 pub use launch::KernelLaunch;

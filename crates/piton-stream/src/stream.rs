@@ -65,7 +65,7 @@ impl Stream {
     /// [`WouldDeadlock`](StreamError::WouldDeadlock) inside a host function of this stream;
     /// [`Driver`](StreamError::Driver) where the device is lost or knows of a deadlock.
     pub fn synchronize(&self) -> Result<(), StreamError> {
-        self.state().wait(self.now(), None).map(drop)
+        self.state().wait(self.latest(), None).map(drop)
     }
 
     /// As [`synchronize`](Self::synchronize), no longer than until `deadline`.
@@ -73,7 +73,7 @@ impl Stream {
     /// # Errors
     /// As [`synchronize`](Self::synchronize).
     pub fn synchronize_until(&self, deadline: Instant) -> Result<WaitOutcome, StreamError> {
-        self.state().wait(self.now(), Some(deadline))
+        self.state().wait(self.latest(), Some(deadline))
     }
 
     /// A future that ends when everything submitted before the call has.
@@ -86,7 +86,7 @@ impl Stream {
     /// # Errors
     /// [`Poisoned`](StreamError::Poisoned) if it has, and a command failed.
     pub fn query(&self) -> Result<bool, StreamError> {
-        self.state().query(self.now())
+        self.state().query(self.latest())
     }
 
     /// Starts what was submitted, now. Without it work starts soon. Does not wait for it.
@@ -164,6 +164,12 @@ impl Stream {
     /// The device it runs on.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.parts.device
+    }
+
+    /// As [`now`](Self::now), from the queue itself: a command may run, and a host function ask here, before
+    /// whoever submitted it has told the lane.
+    fn latest(&self) -> Timepoint {
+        self.lane().submit(self.queue().submitted().get())
     }
 
     pub(crate) fn lane(&self) -> &Lane {

@@ -26,6 +26,14 @@ pub enum TransferError {
         /// Devices of the runtime.
         devices: u32,
     },
+    /// A device whose id is not its place among the runtime's devices.
+    #[error("{device} stands at place {place} of the runtime's devices")]
+    MisplacedDevice {
+        /// The device.
+        device: DeviceId,
+        /// Where it stands.
+        place: u32,
+    },
     /// A copy of no bytes.
     #[error("a copy of zero bytes")]
     ZeroBytes,

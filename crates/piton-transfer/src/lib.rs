@@ -32,6 +32,7 @@ mod staging;
 mod transfers;
 
 pub use error::TransferError;
+pub use piton_topology::Router;
 pub use route_use::RouteUse;
 pub use staging::{STAGING_CHUNK_BYTES, STAGING_CHUNKS};
 pub use transfers::{Carried, TransferDevice, Transfers};

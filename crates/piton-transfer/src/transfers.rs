@@ -56,6 +56,7 @@ impl Transfers {
     ///
     /// # Errors
     /// [`TopologyMismatch`](TransferError::TopologyMismatch) if the router knows fewer devices;
+    /// [`MisplacedDevice`](TransferError::MisplacedDevice);
     /// [`Stream`](TransferError::Stream) or [`Driver`](TransferError::Driver) for what the driver refuses.
     pub fn new(
         streams: &Streams,
@@ -67,6 +68,12 @@ impl Transfers {
                 modelled: saturated(router.device_count()),
                 devices: saturated(devices.len()),
             });
+        }
+        for (place, end) in (0..).zip(devices) {
+            let device = end.device.info().id;
+            if device.0 != place {
+                return Err(TransferError::MisplacedDevice { device, place });
+            }
         }
         enable_peers(devices)?;
         let ends = devices

@@ -1,12 +1,9 @@
 //! What can go wrong when a runtime is made and used.
 
-use piton_alloc::ConfigError;
 use piton_buffer::BufferError;
 use piton_driver::{DeviceId, DriverError};
-use piton_pinned::PinnedError;
 use piton_sim::SimError;
 use piton_topology::BuildError;
-use piton_transfer::TransferError;
 use thiserror::Error;
 
 /// Why a runtime could not be made, or something of it not be found.
@@ -19,19 +16,11 @@ pub enum RuntimeError {
     /// The driver refused a call.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// The memory pool's configuration contradicts itself or the device.
-    #[error(transparent)]
-    MemoryConfig(#[from] ConfigError),
-    /// The pinned pool's does, or the device has no host memory.
-    #[error(transparent)]
-    Pinned(#[from] PinnedError),
     /// The model of the machine cannot be made.
     #[error(transparent)]
     Topology(#[from] BuildError),
-    /// Copies between the devices cannot be set up.
-    #[error(transparent)]
-    Transfer(#[from] TransferError),
-    /// Work on buffers and streams was refused or failed.
+    /// A pool cannot be configured so, copies cannot be set up, or work on buffers and streams was refused or
+    /// failed.
     #[error(transparent)]
     Buffer(#[from] BufferError),
     /// The driver has no device at all.

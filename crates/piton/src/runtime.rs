@@ -1,15 +1,11 @@
 //! The runtime: devices with their pools, on one timeline.
 
 use crate::{Device, Devices, RuntimeConfig, RuntimeError, topology};
-use piton_alloc::DevicePool;
-use piton_buffer::{ContextParts, DeviceContext};
+use piton_buffer::DeviceContext;
 use piton_driver::{DeviceId, Driver};
-use piton_pinned::PinnedPool;
 use piton_sim::{SimDriver, SimModule};
-use piton_stream::Streams;
-use piton_timeline::Timeline;
 use piton_topology::{Machine, Router};
-use piton_transfer::{RouteUse, TransferDevice, Transfers};
+use piton_transfer::RouteUse;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -17,7 +13,6 @@ struct Inner {
     driver: Arc<dyn Driver>,
     sim: Option<Arc<SimDriver>>,
     machine: Machine,
-    transfers: Arc<Transfers>,
     contexts: Vec<Arc<DeviceContext>>,
 }
 
@@ -41,42 +36,16 @@ impl Runtime {
         if devices.is_empty() {
             return Err(RuntimeError::NoDevices);
         }
-        let timeline = Timeline::new();
-        let streams = Streams::new(Arc::clone(&timeline));
-        let pinned = devices.iter().map(|device| {
-            PinnedPool::new(Arc::clone(device), Arc::clone(&timeline), config.pinned).map(Arc::new)
-        });
-        let pinned = pinned.collect::<Result<Vec<_>, _>>()?;
         let machine = match config.machine {
             Some(machine) => machine,
             None => topology::of_devices(&devices)?,
         };
         let router = Router::new(&machine, &topology::peer_access(&devices));
-        let ends = devices
-            .iter()
-            .zip(&pinned)
-            .map(|(device, pinned)| TransferDevice {
-                device: Arc::clone(device),
-                pinned: Arc::clone(pinned),
-            });
-        let ends: Vec<_> = ends.collect();
-        let transfers = Arc::new(Transfers::new(&streams, router, &ends)?);
-        let mut contexts = Vec::new();
-        for TransferDevice { device, pinned } in ends {
-            let timeline = Arc::clone(&timeline);
-            contexts.push(DeviceContext::new(ContextParts {
-                memory: DevicePool::on_device(Arc::clone(&device), timeline, &config.memory)?,
-                device,
-                pinned,
-                streams: streams.clone(),
-                transfers: Arc::clone(&transfers),
-            }));
-        }
+        let contexts = DeviceContext::open(&devices, router, &config.memory, &config.pinned)?;
         Ok(Self(Arc::new(Inner {
             driver,
             sim,
             machine,
-            transfers,
             contexts,
         })))
     }
@@ -134,12 +103,13 @@ impl Runtime {
 
     /// The router that chooses how copies travel.
     pub fn router(&self) -> &Router {
-        self.0.transfers.router()
+        // INVARIANT: `new` refuses drivers without devices.
+        self.0.contexts[0].transfers().router()
     }
 
     /// What was copied between devices so far, by route.
     pub fn routes(&self) -> Vec<RouteUse> {
-        self.0.transfers.routes()
+        self.0.contexts[0].transfers().routes()
     }
 
     /// The driver underneath.
