@@ -190,7 +190,7 @@ fn pool_lines(outcome: &Outcome) -> Vec<String> {
             quantity::count(sum(|pool| pool.block_allocations + pool.block_frees))
         ),
         format!(
-            "                peak {} live, {} held: {} waste (whole Blocks of 2 MiB and more)",
+            "                peak {} live, {} held: {} waste",
             quantity::bytes(live),
             quantity::bytes(held),
             quantity::bytes(held.saturating_sub(live))

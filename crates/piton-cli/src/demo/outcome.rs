@@ -25,6 +25,11 @@ const JUDGED_FROM: (usize, usize) = (200, 32);
 /// Commands a device keeps records of.
 const RECORDS: usize = 1 << 18;
 
+/// Pages and Blocks of the simulated devices in bytes. Small, as the network is: a step needs some 200 KiB of a device,
+/// and usual pages of 2 MiB would hide what the pool does.
+const PAGE_BYTES: u64 = 64 << 10;
+const BLOCK_BYTES: u64 = 256 << 10;
+
 /// What to demonstrate.
 #[derive(Debug, Clone)]
 pub struct DemoOptions {
@@ -214,6 +219,7 @@ fn runtime(options: &DemoOptions) -> Result<Runtime, DemoError> {
     let wanted = options.config.devices;
     let device = DeviceConfig {
         memory_bytes: 256 << 20,
+        page_bytes: PAGE_BYTES,
         ..DeviceConfig::default()
     };
     let count = u32::try_from(wanted).unwrap_or(u32::MAX);
@@ -226,6 +232,7 @@ fn runtime(options: &DemoOptions) -> Result<Runtime, DemoError> {
             .clone()
             .in_virtual_time(options.config.seed, ScheduleOrder::ByTime);
     }
+    config.memory.block_bytes = Some(BLOCK_BYTES);
     let runtime = Runtime::new(config)?;
     let present = runtime.device_count();
     if present < count {

@@ -31,7 +31,7 @@ pub(super) struct Log {
     pub(super) training: Vec<TrainingPoint>,
     /// When the first device began each step, on its clock.
     pub(super) steps: Vec<StepMark>,
-    /// Memory of each device after each step was submitted, on the devices' clock.
+    /// Memory of each device as steps were submitted, on the devices' clock: with the step's gradient and without.
     pub(super) memory: Vec<Vec<MemorySample>>,
     /// Time on the host from the first submission to the end of all work.
     pub(super) wall: Duration,
@@ -114,7 +114,6 @@ impl<'a> Run<'a> {
         for number in 0..self.config.steps {
             let step = self.submit(number)?;
             self.under_way.push_back(step);
-            self.sample_memory();
             while self.under_way.len() > STEPS_AHEAD {
                 self.settle_oldest(&mut step_done)?;
             }
@@ -148,7 +147,10 @@ impl<'a> Run<'a> {
             losses.push(replica.copies.copy_to_host(&loss, landing)?);
             gradients.push(gradient);
         }
+        self.sample_memory();
         self.update(number, &gradients)?;
+        drop(gradients);
+        self.sample_memory();
         let accuracy = if self.is_measured(number) {
             Some(self.accuracy()?)
         } else {
@@ -173,6 +175,7 @@ impl<'a> Run<'a> {
             return Ok(self.replicas[0].update(&self.config, number, 0, only.into())?);
         }
         let pieces: Vec<Pieces> = ring::all_reduce(&mut self.replicas, gradients)?;
+        self.sample_memory();
         for (replica, pieces) in self.replicas.iter_mut().zip(&pieces) {
             for (index, piece) in pieces.iter().enumerate() {
                 let start = ring::piece_range(index, pieces.len()).start;

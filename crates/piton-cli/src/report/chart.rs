@@ -12,11 +12,11 @@ use crate::quantity;
 use super::html::{Text, script_json};
 
 const WIDTH: f64 = 560.0;
-const HEIGHT: f64 = 220.0;
+const HEIGHT: f64 = 232.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
-const BOTTOM: f64 = 30.0;
+const BOTTOM: f64 = 42.0;
 /// Points a curve keeps: about one for two of its pixels.
 const MAX_POINTS: usize = 240;
 
@@ -166,7 +166,7 @@ impl Chart {
             out,
             "<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
             WIDTH - RIGHT,
-            HEIGHT - 1.0,
+            HEIGHT - 5.0,
             Text(&self.x_label)
         )
     }
