@@ -7,7 +7,7 @@
 //!   outside the lock; that no wake is lost all the same is the doorbell's business.
 //! - Nothing is run, woken or dropped under the lock.
 //!
-//! Lock order: a queue's `state` before the engine's `state`.
+//! Lock order: the engine's `state` before a queue's `state` (which queue is earliest is asked under both).
 //!
 //! In virtual time there are no workers: [`Engine::wait`] runs ready queues itself, one after the other, in an
 //! order that the seed decides.
@@ -46,7 +46,7 @@ struct State {
     calls: VecDeque<HostCall>,
     has_call_thread: bool,
     idle_workers: usize,
-    /// Threads that run a queue now; only kept in virtual time.
+    /// Threads that run a queue or submit to one now; only kept in virtual time.
     running: usize,
     is_closing: bool,
     random: fastrand::Rng,
@@ -228,6 +228,17 @@ impl Engine {
         state.calls.push_back(call);
         self.shared.calls.notify_one();
         Ok(())
+    }
+
+    /// Runs `function`, which may make something ready: meanwhile nobody concludes that nothing ever will be.
+    pub(crate) fn while_submitting<R>(&self, function: impl FnOnce() -> R) -> R {
+        if !self.is_virtual() {
+            return function();
+        }
+        self.shared.state.lock().running += 1;
+        let result = function();
+        self.shared.leave();
+        result
     }
 
     /// Runs `function` as host code in the middle of a queue's run, in virtual time.

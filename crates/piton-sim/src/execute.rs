@@ -270,7 +270,9 @@ fn run(
         } => inherit_failure(&other, position),
         Command::WaitSemaphore { .. } => Ok(()),
         Command::SignalSemaphore { semaphore, value } => {
-            semaphore.raise(value, queue.state.lock().time);
+            // The lock goes first: raising wakes other queues, under theirs.
+            let time = queue.state.lock().time;
+            semaphore.raise(value, time);
             Ok(())
         }
         Command::WriteTimestamp { pool, index } => {

@@ -119,6 +119,13 @@ impl QueueCore {
         self: &Arc<Self>,
         make: impl FnOnce(&mut QueueState) -> Option<Command>,
     ) -> Admission {
+        self.engine().while_submitting(|| self.submit_now(make))
+    }
+
+    fn submit_now(
+        self: &Arc<Self>,
+        make: impl FnOnce(&mut QueueState) -> Option<Command>,
+    ) -> Admission {
         let mut state = self.state.lock();
         let submitted = self.submitted.load(Ordering::Relaxed);
         if submitted - self.progress.reached() >= u64::from(QUEUE_COMMANDS) {
