@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub struct ExecutionRecord {
     /// The queue it was on.
     pub queue: QueueId,
+    /// The label the queue was made with.
+    pub label: Option<Arc<str>>,
     /// Its position there.
     pub position: Position,
     /// What it was.

@@ -395,6 +395,7 @@ fn record(queue: &QueueCore, position: Position, command: &Command) -> Option<Ex
     let own = queue.device.id();
     Some(ExecutionRecord {
         queue: queue.id,
+        label: queue.label.clone(),
         position,
         operation: command.operation(),
         start_ns: 0,

@@ -23,7 +23,12 @@ use piton_sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
-use std::{collections::VecDeque, sync::Arc, task::Waker};
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    task::Waker,
+};
 
 /// The priorities a simulated device knows, one a band.
 pub(crate) const PRIORITIES: PriorityRange = PriorityRange {
@@ -47,7 +52,8 @@ impl Watcher {
     pub(crate) fn wake(self) {
         match self {
             Self::Queue(queue, ticket) => queue.end_stall(ticket),
-            Self::Waker(waker) => waker.wake(),
+            // A waker is the program's code: its panic is its own, not the end of a device's thread.
+            Self::Waker(waker) => drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
         }
     }
 }
@@ -79,6 +85,7 @@ pub(crate) struct QueueCore {
     pub(crate) priority: Priority,
     pub(crate) hardware: u32,
     pub(crate) units: Option<ComputeUnitSet>,
+    pub(crate) label: Option<Arc<str>>,
     submitted: AtomicU64,
     pub(crate) progress: Progress<Watcher>,
     has_failed: AtomicBool,

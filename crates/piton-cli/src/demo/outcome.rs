@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use piton::sim::{DeviceConfig, ScheduleOrder, SimConfig};
+use piton::sim::{DeviceConfig, ScheduleOrder};
 use piton::{
     DeviceId, Devices, ExecutionRecord, Machine, Operation, PinnedStats, PoolStats, RouteUse,
-    Runtime, RuntimeConfig,
+    Runtime, RuntimeConfig, RuntimeError,
 };
+use piton_topology::LinkKind;
 
 use crate::digits::Digits;
 use crate::report::{Check, MemorySample, StepMark, TrainingPoint};
@@ -223,10 +224,14 @@ fn runtime(options: &DemoOptions) -> Result<Runtime, DemoError> {
         ..DeviceConfig::default()
     };
     let count = u32::try_from(wanted).unwrap_or(u32::MAX);
-    let mut config = match &options.machine {
-        Some(machine) => RuntimeConfig::simulated_machine(machine, &device)?,
-        None => RuntimeConfig::on(Devices::Simulated(SimConfig::uniform(count, &device))),
+    let machine = match &options.machine {
+        Some(machine) => machine.clone(),
+        // Pairs of neighbours with two HCCS links each, half of them on each socket: a copy to a neighbour goes
+        // over the links, one to a stranger through host memory.
+        None => Machine::linked_pairs(u16::try_from(wanted).unwrap_or(u16::MAX), LinkKind::Hccs, 2)
+            .map_err(RuntimeError::from)?,
     };
+    let mut config = RuntimeConfig::simulated_machine(&machine, &device)?;
     if let (true, Devices::Simulated(sim)) = (options.is_deterministic, &mut config.devices) {
         *sim = sim
             .clone()

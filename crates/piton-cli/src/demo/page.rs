@@ -140,39 +140,29 @@ fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
 
-/// A lane per queue. The runtime made its own queues for staging first; the replica made compute, copies and peers in
-/// this order, and compute is the one that launches kernels.
+/// A lane per queue, under its stream's label: the replica's own in their order, then what the runtime made to stage
+/// copies.
 fn lanes(records: &[ExecutionRecord], origin: u64) -> Vec<LaneTimeline> {
-    let compute = records
-        .iter()
-        .find(|record| record.operation == Operation::Launch)
-        .map(|record| record.queue);
-    let mut queues: BTreeMap<QueueId, Vec<Span>> = BTreeMap::new();
+    let mut queues: BTreeMap<(usize, QueueId), LaneTimeline> = BTreeMap::new();
     for record in records {
         if let Some(span) = span(record, origin) {
-            queues.entry(record.queue).or_default().push(span);
+            let name = record.label.as_deref().unwrap_or("unnamed");
+            let place = ["compute", "copies", "peers"]
+                .iter()
+                .position(|own| *own == name);
+            let key = (place.unwrap_or(usize::MAX), record.queue);
+            let lane = queues.entry(key).or_insert_with(|| LaneTimeline {
+                // The device stands beside the lane already.
+                name: name
+                    .find("staging")
+                    .map_or(name, |at| &name[at..])
+                    .to_owned(),
+                spans: Vec::new(),
+            });
+            lane.spans.push(span);
         }
     }
-    let mut lanes: Vec<(u8, LaneTimeline)> = queues
-        .into_iter()
-        .map(|(queue, spans)| {
-            let (place, name) = lane_name(queue, compute);
-            (place, LaneTimeline { name, spans })
-        })
-        .collect();
-    lanes.sort_by_key(|(place, _)| *place);
-    lanes.into_iter().map(|(_, lane)| lane).collect()
-}
-
-fn lane_name(queue: QueueId, compute: Option<QueueId>) -> (u8, String) {
-    let offset = compute.and_then(|compute| queue.0.checked_sub(compute.0));
-    match offset {
-        Some(0) => (0, "compute".to_owned()),
-        Some(1) => (1, "copies".to_owned()),
-        Some(2) => (2, "peers".to_owned()),
-        None if compute.is_some() => (3, format!("staging {}", queue.0)),
-        _ => (4, queue.to_string()),
-    }
+    queues.into_values().collect()
 }
 
 /// What a command looked like; nothing for commands that take no time.

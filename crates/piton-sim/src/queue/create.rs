@@ -37,6 +37,7 @@ impl Queues for SimDevice {
             priority: options.priority,
             hardware,
             units: options.compute_units,
+            label: options.label.clone(),
             submitted: AtomicU64::new(0),
             progress: Progress::new(0),
             has_failed: AtomicBool::new(false),
