@@ -31,6 +31,30 @@
 //! - `held = live + pending + cached + uncut`; [`PinnedPool::check`] walks everything and says so.
 //! - No drop blocks on a device. No public function panics, whatever it is given.
 //!
+//! # Example
+//! ```
+//! use piton_driver::{DeviceId, Driver, Locking};
+//! use piton_pinned::{PinnedPool, PinnedPoolConfig};
+//! use piton_sim::{DeviceConfig, SimConfig, SimDriver};
+//! use piton_timeline::Timeline;
+//!
+//! let driver = SimDriver::new(SimConfig::uniform(1, &DeviceConfig::default()))?;
+//! let timeline = Timeline::new();
+//! let config = PinnedPoolConfig { locking: Locking::Preferred, ..Default::default() };
+//! let pool = PinnedPool::new(driver.open(DeviceId(0))?, timeline.clone(), config)?;
+//!
+//! let mut block = pool.allocate(1000)?;
+//! block.try_as_mut_slice()?.fill(1);
+//!
+//! // Streams have a lane each; this one's work is completed by hand.
+//! let lane = timeline.register(None)?;
+//! block.record_write(lane.submit(1));
+//! assert!(block.try_as_slice().is_err(), "the device may be writing");
+//! lane.complete(1);
+//! assert_eq!(block.try_as_slice()?.len(), 1000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Not here
 //! Waiting (whoever gets [`PinnedError::InUse`] waits for the frontier in it), copies, streams, element types.
 
