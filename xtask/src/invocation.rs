@@ -25,7 +25,7 @@ pub(crate) struct Ran {
     pub(crate) stdout: String,
 }
 
-/// How a command with a time limit ended, and all that it printed.
+/// How a logged command ended, and all that it printed.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// It exited by itself.
@@ -109,24 +109,31 @@ impl Invocation {
         Ok(output.stdout)
     }
 
-    /// Prints the command, runs it in `directory` with everything it prints going to the file `log`, and kills it
-    /// with all its children after `limit`.
-    pub(crate) fn run_within(
+    /// Prints the command and runs it in `directory` with everything it prints going to the file `log`. With a
+    /// `limit` it is killed with all its children when the time is over.
+    pub(crate) fn run_logged(
         &self,
-        limit: Duration,
+        limit: Option<Duration>,
         directory: &Path,
         log: &Path,
     ) -> anyhow::Result<Ending> {
         println!("$ {}", self.as_typed());
         let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-        let mut child = self
-            .command(directory)
-            .stdout(file.try_clone()?)
-            .stderr(file)
-            .process_group(0)
+        let mut command = self.command(directory);
+        command.stdout(file.try_clone()?).stderr(file);
+        if limit.is_some() {
+            // A group of its own can be killed as a whole; without a limit it stays in ours, and an interrupt from
+            // the terminal reaches it.
+            command.process_group(0);
+        }
+        let mut child = command
             .spawn()
             .with_context(|| format!("cannot start `{}`", self.program))?;
-        let Some(status) = wait_until(&mut child, Instant::now() + limit)? else {
+        let status = match limit {
+            None => Some(child.wait()?),
+            Some(limit) => wait_until(&mut child, Instant::now() + limit)?,
+        };
+        let Some(status) = status else {
             return Ok(Ending::TimedOut);
         };
         Ok(Ending::Exited {
@@ -222,7 +229,7 @@ mod tests {
         let log = std::env::temp_dir().join(format!("xtask-never-{}.log", std::process::id()));
         let ending = Invocation::new("sh", "-c")
             .argument("tail -f /dev/null; true")
-            .run_within(Duration::from_millis(50), here(), &log)
+            .run_logged(Some(Duration::from_millis(50)), here(), &log)
             .unwrap();
         assert!(matches!(ending, Ending::TimedOut));
         std::fs::remove_file(log).unwrap();

@@ -29,10 +29,8 @@ use scratch::Scratch;
 /// Where the patches are.
 pub(crate) const FOLDER: &str = "xtask/mutants/";
 
-/// A build may take this long on a small machine with nothing built yet.
-const BUILD_LIMIT: Duration = Duration::from_secs(600);
-
-/// The tests that a mutant names may take this long; they are a few, not a suite.
+/// The tests that a mutant names may take this long, built as they are by then; they are a few, not a suite. Without
+/// a limit a mutant that waits for ever would hold up everything.
 const TEST_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Default, clap::Args)]
@@ -112,7 +110,7 @@ fn baselines(scratch: &Scratch, patches: &[Patch]) -> anyhow::Result<BTreeMap<St
         if green.contains_key(&patch.command()) {
             continue;
         }
-        println!("\nwithout any patch:");
+        println!("\nthe tests of {} without any patch:", patch.name);
         let passes = compiles(scratch, patch)? && passes(&test(scratch, patch)?);
         green.insert(patch.command(), passes);
     }
@@ -138,8 +136,8 @@ fn try_one(scratch: &Scratch, patch: &Patch) -> anyhow::Result<Verdict> {
 }
 
 fn compiles(scratch: &Scratch, patch: &Patch) -> anyhow::Result<bool> {
-    let ending =
-        cargo(scratch, patch, "--no-run").run_within(BUILD_LIMIT, scratch.tree(), scratch.log())?;
+    let invocation = cargo(scratch, patch, "--no-run");
+    let ending = invocation.run_logged(None, scratch.tree(), scratch.log())?;
     if let Ending::Exited {
         success: false,
         output,
@@ -151,7 +149,8 @@ fn compiles(scratch: &Scratch, patch: &Patch) -> anyhow::Result<bool> {
 }
 
 fn test(scratch: &Scratch, patch: &Patch) -> anyhow::Result<Ending> {
-    cargo(scratch, patch, "--no-fail-fast").run_within(TEST_LIMIT, scratch.tree(), scratch.log())
+    let invocation = cargo(scratch, patch, "--no-fail-fast");
+    invocation.run_logged(Some(TEST_LIMIT), scratch.tree(), scratch.log())
 }
 
 fn cargo(scratch: &Scratch, patch: &Patch, flag: &str) -> Invocation {

@@ -1,7 +1,9 @@
 //! No globals, unless a comment `// GLOBAL: …` directly above says why there must be one.
 //!
-//! A global is shared by all devices, runtimes and tests of a process, and nobody passed it. Thread-local ones count.
+//! A global is shared by all devices, runtimes and tests of a process, and nobody passed it. Thread-local ones count. A
+//! file that is compiled in (`include_bytes!`, `include_str!`) is no state and needs no reason.
 
+use super::tokens::Token;
 use super::tree::{Finding, Source, Tree};
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
@@ -13,12 +15,23 @@ fn in_source(source: &Source) -> Vec<Finding> {
     for (index, token) in source.tokens.iter().enumerate() {
         // In `'static` the quote is a token of its own.
         let lifetime = index > 0 && source.tokens[index - 1].text == "'";
-        if token.text == "static" && !lifetime && !source.has_reason(token.line, "GLOBAL:") {
+        let item = token.text == "static" && !lifetime;
+        if item && !is_file(&source.tokens[index..]) && !source.has_reason(token.line, "GLOBAL:") {
             let message = "a static without a `// GLOBAL:` reason";
             findings.push(Finding::at(&source.path, token.line, message));
         }
     }
     findings
+}
+
+/// Whether the item that starts here is a file compiled in.
+fn is_file(tokens: &[Token]) -> bool {
+    tokens
+        .iter()
+        .take_while(|token| token.text != ";")
+        .skip_while(|token| token.text != "=")
+        .nth(1)
+        .is_some_and(|token| matches!(token.text.as_str(), "include_bytes" | "include_str"))
 }
 
 #[cfg(test)]
@@ -41,6 +54,15 @@ mod tests {
         assert_eq!(
             count("// GLOBAL: signal handlers take no argument\nstatic A: u8 = 0;"),
             0
+        );
+    }
+
+    #[test]
+    fn a_file_compiled_in_is_no_state() {
+        assert_eq!(count("static A: &[u8] = include_bytes!(\"a\");"), 0);
+        assert_eq!(
+            count("static A: Lock<u8> = lock(include_bytes!(\"a\"));"),
+            1
         );
     }
 
