@@ -17,7 +17,7 @@ const FULL_INK: u8 = 16;
 /// One image in so many is held back.
 const HELD_BACK_EVERY: usize = 5;
 
-static SHIPPED: &[u8] = include_bytes!("../data/digits.csv.gz");
+const SHIPPED: &[u8] = include_bytes!("../data/digits.csv.gz");
 
 /// Labelled images, pixels scaled to `0.0..=1.0` (exactly: sixteenths are binary fractions).
 #[derive(Debug, Clone, PartialEq)]
