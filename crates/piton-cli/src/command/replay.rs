@@ -22,7 +22,8 @@ pub(super) struct Options {
     #[arg(long, value_name = "BYTES", default_value = "192GiB", value_parser = capacity)]
     capacity: u64,
     /// Events after which a piece of work is complete; until then only its own stream reuses its memory without a wait.
-    #[arg(long, value_name = "EVENTS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    /// With 0 the host sees everything complete at once, as figures of other allocators are usually taken.
+    #[arg(long, value_name = "EVENTS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     lag: u32,
     /// Timed passes over each trace; the median counts.
     #[arg(long, value_name = "PASSES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(..=1000))]
