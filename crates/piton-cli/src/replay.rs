@@ -44,7 +44,7 @@ impl Default for ReplayOptions {
     fn default() -> Self {
         Self {
             capacity: 192 << 30,
-            lag: 100,
+            lag: 0,
             repeat: 3,
             is_checked: false,
         }

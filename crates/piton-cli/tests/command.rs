@@ -258,4 +258,8 @@ fn demo_refuses_what_makes_no_sense() {
         "no/such/machine",
     );
     check_refused(&["--steps", "many"], "invalid value");
+    check_refused(
+        &["--json", "--output", "no/such/folder/x.html"],
+        "cannot be written",
+    );
 }

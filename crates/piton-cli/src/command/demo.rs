@@ -1,6 +1,6 @@
 //! `piton demo`: several simulated devices train a small network on real data.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use piton::Operation;
@@ -43,6 +43,8 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
     let demo = demo_options(options)?;
+    // A path that cannot be written is better known before the training than after.
+    write(&options.output, "")?;
     if !options.json {
         output.line(announcement(&demo))?;
     }
@@ -57,11 +59,7 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
     });
     bar.finish_and_clear();
     let outcome = outcome.map_err(failure)?;
-    let page = report::render(&outcome.page());
-    let written = std::fs::write(&options.output, page);
-    written
-        .with_context(|| format!("{} cannot be written", options.output.display()))
-        .map_err(Failure::Input)?;
+    write(&options.output, &report::render(&outcome.page()))?;
     if options.json {
         output.line(json(&outcome)?)?;
     } else {
@@ -69,6 +67,13 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
         output.line(format_args!("report: {}", options.output.display()))?;
     }
     verdict(&outcome.checks())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let written = std::fs::write(path, text);
+    written
+        .with_context(|| format!("{} cannot be written", path.display()))
+        .map_err(Failure::Input)
 }
 
 fn demo_options(options: &Options) -> Result<DemoOptions, Failure> {

@@ -31,7 +31,6 @@ struct DeviceFacts {
     name: String,
     memory_bytes: u64,
     hardware_queues: u32,
-    compute_units: Option<u32>,
     pci: Option<String>,
     numa_node: Option<u32>,
     abilities: Vec<&'static str>,
@@ -103,7 +102,6 @@ fn facts(device: &dyn Device) -> Result<DeviceFacts, DriverError> {
         name: info.name.clone(),
         memory_bytes: info.memory_bytes,
         hardware_queues: info.limits.hardware_queues,
-        compute_units: None,
         pci: info.pci.map(|address| address.to_string()),
         numa_node: info.numa_node,
         abilities: abilities
