@@ -6,7 +6,6 @@
 )]
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     reason = "helper functions of tests may panic as tests may"
 )]
 

@@ -196,7 +196,7 @@ unsafe impl HostMemory for FakeDevice {
         let mut books = self.books.lock();
         self.call(&mut books, Operation::FreeHost)?;
         let layout = books.allocations.remove(&allocation.start.addr().get());
-        let layout = layout.expect("freed once");
+        let layout = layout.unwrap();
         assert_eq!(layout.size(), allocation.bytes);
         // SAFETY: it was allocated here with this layout, and nothing refers to it (the caller).
         unsafe { dealloc(allocation.start.as_ptr(), layout) };
