@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+use piton::PoolStats;
 use piton_cli::demo::{
     ACCURACY_WANTED, ConfigError, DemoError, DemoOptions, Outcome, TrainingConfig,
 };
@@ -49,12 +50,9 @@ fn the_default_training_reads_digits() {
     });
     assert!(outcome.is_accuracy_judged());
     assert!(outcome.accuracy >= ACCURACY_WANTED);
-    assert!(
-        outcome
-            .pools
-            .iter()
-            .all(|pool| pool.hits > 100 * pool.misses)
-    );
+    // How many requests are hits depends on how far the devices are; that few reach the driver does not.
+    let few_calls = |pool: &PoolStats| pool.block_allocations * 100 < pool.hits + pool.misses;
+    assert!(outcome.pools.iter().all(few_calls), "{:?}", outcome.pools);
     let page = render(&outcome.page());
     assert!(page.len() < MAX_BYTES, "{}", page.len());
 }
