@@ -174,4 +174,22 @@ mod loom_tests {
             assert_eq!(sorted(seen), [1, 2, 3, 4]);
         });
     }
+
+    #[test]
+    fn a_queue_filled_while_items_are_carried_back_loses_none() {
+        model(|| {
+            let list = Arc::new(FreeList::new(2));
+            (1..=4).for_each(|item| list.push(item));
+            let mut seen: Vec<u32> = [list.pop(), list.pop()].into_iter().flatten().collect();
+            let other = Arc::clone(&list);
+            let pusher = thread::spawn(move || {
+                other.push(5);
+                other.push(6);
+            });
+            seen.extend(list.pop());
+            pusher.join().unwrap();
+            seen.extend(std::iter::from_fn(|| list.pop()));
+            assert_eq!(sorted(seen), [1, 2, 3, 4, 5, 6]);
+        });
+    }
 }

@@ -404,3 +404,15 @@ fn registered_memory_dropped_under_a_device_stays_registered_until_it_is_done() 
     drop(pool.register(vec![0_u8; 100]).unwrap());
     assert_eq!(device.registered_count(), 0, "nothing to wait for");
 }
+
+#[test]
+fn memory_whose_unregistration_was_refused_is_still_registered_and_asked_for_again() {
+    let Bench { pool, device, .. } = plain();
+    let memory = pool.register(vec![7_u8; 64]).unwrap();
+    device.fail_at(1);
+    let refused = memory.into_inner().unwrap_err();
+    assert!(matches!(refused.error, PinnedError::Driver(_)));
+    assert_eq!(device.registered_count(), 1);
+    assert_eq!(*refused.memory.into_inner().unwrap(), [7; 64]);
+    assert_eq!(device.registered_count(), 0);
+}
