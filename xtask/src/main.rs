@@ -1,7 +1,7 @@
 //! `cargo xtask`: the checks, tests and chores of this workspace.
 //!
 //! One module per command. Each prints the plain command it runs, so that it can be repeated by hand, and
-//! answers with a [`Report`](report::Report); [`ci`] runs them all and counts.
+//! answers with a [`Report`]; [`ci`] runs them all and counts.
 //!
 //! What a command leaves behind lies in the workspace's target directory. Builds with other compiler flags have
 //! directories of their own below it (`loom`, `mutants`, `fuzz`), so that no step rebuilds what another built.
