@@ -177,7 +177,8 @@ fn route_lines(outcome: &Outcome) -> Vec<String> {
     }
     let line = |(kind, (copies, bytes, pairs)): (piton::RouteKind, (u64, u64, u64))| {
         let (copies, bytes) = (quantity::count(copies), quantity::bytes(bytes));
-        format!("copies          {copies} between devices {kind}, {bytes}, {pairs} pairs")
+        let word = if pairs == 1 { "pair" } else { "pairs" };
+        format!("copies          {copies} between devices {kind}, {bytes}, {pairs} {word}")
     };
     kinds.into_iter().map(line).collect()
 }
