@@ -2,7 +2,7 @@
 //!
 //! What is trained and in which order is plain data shared by everyone: [`TrainingConfig`], [`network`] (shape and first
 //! values of the parameters) and [`batch`] (which image goes to which device at which step). On devices, `run` drives a
-//! `replica` per device, `staging` brings the images, `ring` sums the gradients, [`kernels`] compute. [`reference`] is
+//! `replica` per device, `staging` brings the images, `ring` sums the gradients, [`kernels`] compute. [`mod@reference`] is
 //! the same training in plain single-threaded loops; it uses no device, no pool and none of the kernels, so it can judge
 //! them, and [`comparison`] says by how much the two may differ. [`Outcome`] has it all.
 
