@@ -5,7 +5,7 @@
 //! not at all. Who wants bytes moved should not have to know.
 //!
 //! # The idea
-//! [`Transfers`] knows the devices of a runtime and a [`Router`](piton_topology::Router) over the machine they sit
+//! [`Transfers`] knows the devices of a runtime and a [`Router`] over the machine they sit
 //! in. A copy asks the router for the way that takes least time for its size. Where the way needs peer access, one
 //! command on the caller's stream does it. Where the devices cannot reach each other, the copy is *staged*: in
 //! chunks through page-locked host memory, the two halves overlapping on two streams of the engine's own, tied
