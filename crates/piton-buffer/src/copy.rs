@@ -9,7 +9,7 @@ use crate::{
     BufferError, DeviceSlice, DeviceSliceMut, PinnedBuffer, Stream, Transfer, stream::Use,
 };
 use bytemuck::Pod;
-use piton_driver::{Access, FillPattern};
+use piton_driver::FillPattern;
 
 impl Stream {
     /// Copies a page-locked buffer to the device. The buffer moves into the copy and comes back with it.
@@ -26,10 +26,7 @@ impl Stream {
         let dst = dst.into();
         self.same_host(&src)?;
         check_lengths(src.len() as u64, dst.len())?;
-        let uses = [Use {
-            memory: dst.memory,
-            access: Access::Write,
-        }];
+        let uses = [Use::write(dst.memory)];
         let ordered = self.order(&uses)?;
         // SAFETY: the host memory is the buffer's own, of that length (checked), and goes back to its pool only
         // behind the use noted below. The device end is ordered, and kept alive by the use noted in it.
@@ -55,10 +52,7 @@ impl Stream {
         let src = src.into();
         self.same_host(&dst)?;
         check_lengths(src.len(), dst.len() as u64)?;
-        let uses = [Use {
-            memory: src.memory,
-            access: Access::Read,
-        }];
+        let uses = [Use::read(src.memory)];
         let ordered = self.order(&uses)?;
         // SAFETY: as in `copy_to_device`; the buffer was moved in, so no reference to its memory exists.
         let point = unsafe {
@@ -121,16 +115,7 @@ impl Stream {
     ) -> Result<(), BufferError> {
         let (src, dst) = (src.into(), dst.into());
         check_lengths(src.len(), dst.len())?;
-        let uses = [
-            Use {
-                memory: src.memory,
-                access: Access::Read,
-            },
-            Use {
-                memory: dst.memory,
-                access: Access::Write,
-            },
-        ];
+        let uses = [Use::read(src.memory), Use::write(dst.memory)];
         let ordered = self.order(&uses)?;
         // SAFETY: both ends are of this device, apart (one is borrowed exclusively), ordered, and kept alive by
         // the uses noted in them.
@@ -174,10 +159,7 @@ impl Stream {
         dst: DeviceSliceMut<'_, T>,
         pattern: FillPattern,
     ) -> Result<(), BufferError> {
-        let uses = [Use {
-            memory: dst.memory,
-            access: Access::Write,
-        }];
+        let uses = [Use::write(dst.memory)];
         let ordered = self.order(&uses)?;
         // SAFETY: the range is a buffer's own, ordered, and kept alive by the use noted in it.
         let point = unsafe { self.raw().fill(dst.ptr(), pattern, dst.bytes())? };

@@ -74,7 +74,7 @@ impl<T: Pod> DeviceBuffer<T> {
         })
     }
 
-    /// The elements before `middle` to write, and the rest to read. Work on the two parts is ordered as if
+    /// The elements before `middle`, and the rest, both to write. Work on the two parts is ordered as if
     /// they were one: the record of uses is the buffer's.
     ///
     /// # Errors

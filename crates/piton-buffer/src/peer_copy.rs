@@ -7,7 +7,7 @@
 
 use crate::{BufferError, DeviceSlice, DeviceSliceMut, Stream, copy::check_lengths, stream::Use};
 use bytemuck::Pod;
-use piton_driver::{Access, PeerAddress};
+use piton_driver::PeerAddress;
 
 impl Stream {
     /// Copies elements from a buffer of one device to a buffer of another; this stream is on one of the two. The
@@ -35,16 +35,7 @@ impl Stream {
                 object: to.device,
             });
         }
-        let uses = [
-            Use {
-                memory: src.memory,
-                access: Access::Read,
-            },
-            Use {
-                memory: dst.memory,
-                access: Access::Write,
-            },
-        ];
+        let uses = [Use::read(src.memory), Use::write(dst.memory)];
         let ordered = self.order_anywhere(&uses)?;
         // SAFETY: both ends are `DeviceMemory` of this runtime (`order_anywhere` checks), which live until the uses
         // noted in them have ended; all points the copy reports are noted, also when it fails half way. The

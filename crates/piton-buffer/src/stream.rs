@@ -18,6 +18,18 @@ pub(crate) struct Use<'a> {
     pub(crate) access: Access,
 }
 
+impl<'a> Use<'a> {
+    pub(crate) fn read(memory: &'a DeviceMemory) -> Self {
+        let access = Access::Read;
+        Self { memory, access }
+    }
+
+    pub(crate) fn write(memory: &'a DeviceMemory) -> Self {
+        let access = Access::Write;
+        Self { memory, access }
+    }
+}
+
 /// An in-order sequence of work on one device.
 ///
 /// Work of one stream runs in order. Work of two is ordered where it must be: by the buffers it shares, and by

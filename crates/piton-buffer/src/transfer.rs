@@ -39,13 +39,7 @@ impl<H> Transfer<H> {
     /// [`TransferFailed`], with the memory, if the copy or work before it on its stream failed.
     pub fn wait(mut self) -> Result<H, TransferFailed<H>> {
         let outcome = self.event.wait(None).map(drop);
-        match self.host.take() {
-            Some(host) => settle(host, outcome),
-            None => Err(TransferFailed {
-                host: None,
-                error: taken(),
-            }),
-        }
+        settle(self.host.take(), outcome)
     }
 
     /// Blocks until the copy has ended or `deadline` has passed; then the transfer itself comes back.
@@ -83,19 +77,17 @@ impl<H: Unpin> Future for Transfer<H> {
         let Poll::Ready(outcome) = Pin::new(&mut this.completion).poll(cx) else {
             return Poll::Pending;
         };
-        Poll::Ready(match this.host.take() {
-            Some(host) => settle(host, outcome),
-            None => Err(TransferFailed {
-                host: None,
-                error: taken(),
-            }),
-        })
+        Poll::Ready(settle(this.host.take(), outcome))
     }
 }
 
 /// Host memory is handed out only when the copy has *ended*. A failed copy has ended; a wait that could not be
 /// made says nothing, and keeps the memory.
-fn settle<H>(host: H, outcome: Result<(), StreamError>) -> Result<H, TransferFailed<H>> {
+fn settle<H>(host: Option<H>, outcome: Result<(), StreamError>) -> Result<H, TransferFailed<H>> {
+    let Some(host) = host else {
+        let error = BufferError::AlreadyTaken;
+        return Err(TransferFailed { host: None, error });
+    };
     match outcome {
         Ok(()) => Ok(host),
         Err(error @ StreamError::Poisoned(_)) => Err(TransferFailed {
@@ -107,10 +99,6 @@ fn settle<H>(host: H, outcome: Result<(), StreamError>) -> Result<H, TransferFai
             error: error.into(),
         }),
     }
-}
-
-fn taken() -> BufferError {
-    BufferError::AlreadyTaken
 }
 
 impl<H> fmt::Debug for Transfer<H> {

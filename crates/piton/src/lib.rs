@@ -77,14 +77,12 @@
 
 mod config;
 mod device;
-mod drivers;
 mod error;
 mod runtime;
 mod topology;
 
 pub use config::{Devices, RuntimeConfig};
 pub use device::{Device, Module};
-pub use drivers::{DriverReport, report};
 pub use error::RuntimeError;
 pub use runtime::Runtime;
 
