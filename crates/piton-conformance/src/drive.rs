@@ -336,9 +336,9 @@ pub(crate) fn copy_peer(
         to: end(dst).device,
     };
     let error = DriverError::new(missing, Operation::CopyPeer, device.info().id);
-    let peers = device.peers().ok_or(error)?;
+    device.peers().ok_or(error)?;
     // SAFETY: see the top of the module.
-    let submitted = unsafe { peers.copy(&**queue, end(dst), end(src), bytes) };
+    let submitted = unsafe { queue.copy_peer(end(dst), end(src), bytes) };
     src.users.note(queue, &submitted);
     dst.users.note(queue, &submitted);
     submitted

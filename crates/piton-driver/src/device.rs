@@ -55,6 +55,12 @@ pub trait Device: Any + Send + Sync + Debug {
         None
     }
 
+    /// Whether queues wait for values in device memory and write them
+    /// ([`Command::WaitMemory`](crate::Command::WaitMemory), [`Command::WriteMemory`](crate::Command::WriteMemory)).
+    fn memory_operations(&self) -> bool {
+        false
+    }
+
     /// Other devices' memory.
     fn peers(&self) -> Option<&dyn Peers> {
         None

@@ -252,6 +252,34 @@ pub enum ErrorKind {
         /// How many queues wait.
         waiting: u64,
     },
+    /// Queues wait for each other in a circle that nothing outside it can break.
+    #[error("deadlock: a circle of {length} queues, in which this one waits for {awaited}")]
+    DeadlockCycle {
+        /// The next queue of the circle.
+        awaited: QueueId,
+        /// How many queues there are in it.
+        length: u32,
+    },
+    /// The command was aborted before it ran.
+    #[error("aborted before it ran")]
+    Aborted,
+    /// What must have drained has not.
+    #[error("{submitted} commands were submitted and {completed} have ended")]
+    NotDrained {
+        /// The last position given out.
+        submitted: u64,
+        /// The last that has ended.
+        completed: u64,
+    },
+    /// Only queues may raise this semaphore.
+    #[error("only queues may signal this semaphore")]
+    NotForHost,
+    /// This process is a fork of the one that opened the device, whose threads and device did not come along.
+    #[error("the device was opened by another process, of which this one is a fork")]
+    Forked,
+    /// The device cannot do this at all.
+    #[error("the device cannot do this")]
+    Unsupported,
     /// The device is gone; every later call says so too.
     #[error("the device is lost")]
     DeviceLost,
@@ -391,19 +419,23 @@ operations! {
     CreateQueue "creating a queue" "[`crate::Queues::create`].",
     LoadModule "loading a module" "[`crate::Kernels::load`].",
     GetKernel "looking a kernel up" "[`crate::Module::kernel`].",
-    Launch "launching a kernel" "[`crate::Queue::launch`].",
-    CopyToDevice "copying to the device" "[`crate::Queue::copy_to_device`].",
-    CopyToHost "copying to the host" "[`crate::Queue::copy_to_host`].",
-    CopyOnDevice "copying on the device" "[`crate::Queue::copy_on_device`].",
-    CopyPeer "copying between devices" "[`crate::Peers::copy`].",
-    Fill "filling memory" "[`crate::Queue::fill`].",
-    WaitQueue "waiting for another queue" "[`crate::Queue::wait_for`].",
+    Launch "launching a kernel" "[`crate::Command::Launch`].",
+    CopyToDevice "copying to the device" "[`crate::Command::CopyToDevice`].",
+    CopyToHost "copying to the host" "[`crate::Command::CopyToHost`].",
+    CopyOnDevice "copying on the device" "[`crate::Command::CopyOnDevice`].",
+    CopyPeer "copying between devices" "[`crate::Command::CopyPeer`].",
+    Fill "filling memory" "[`crate::Command::Fill`].",
+    WaitQueue "waiting for another queue" "[`crate::Command::WaitQueue`].",
     CallHost "calling a host function" "[`crate::HostFunctions::call`].",
     CreateSemaphore "creating a semaphore" "[`crate::Semaphores::create`].",
-    WaitSemaphore "waiting for a semaphore" "[`crate::Semaphores::wait`].",
-    SignalSemaphore "signalling a semaphore" "[`crate::Semaphores::signal`].",
+    WaitSemaphore "waiting for a semaphore" "[`crate::Command::WaitSemaphore`].",
+    SignalSemaphore "signalling a semaphore" "[`crate::Command::SignalSemaphore`].",
     CreateTimestamps "creating timestamps" "[`crate::Timestamps::create`].",
-    WriteTimestamp "writing a timestamp" "[`crate::Timestamps::write`].",
+    WriteTimestamp "writing a timestamp" "[`crate::Command::WriteTimestamp`].",
+    WaitMemory "waiting for a value in memory" "[`crate::Command::WaitMemory`].",
+    WriteMemory "writing a value into memory" "[`crate::Command::WriteMemory`].",
+    Abort "aborting a queue" "[`crate::Queue::abort`].",
+    ClearFailure "clearing a queue's failure" "[`crate::Queue::clear_failure`].",
     EnablePeer "enabling peer access" "[`crate::Peers::enable`].",
     Flush "flushing a queue" "[`crate::Queue::flush`].",
     Wait "waiting on the host" "[`crate::Queue::wait`].",

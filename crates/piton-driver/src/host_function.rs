@@ -1,6 +1,6 @@
 //! Host functions in a queue's order.
 
-use crate::{Admission, DriverError, Queue};
+use crate::{Admission, DriverError, Origin, Queue};
 
 /// A function of the host that runs once.
 pub type HostFunction = Box<dyn FnOnce() + Send + 'static>;
@@ -22,5 +22,6 @@ pub trait HostFunctions: Send + Sync {
         &self,
         queue: &dyn Queue,
         function: &mut Option<HostFunction>,
+        origin: Origin,
     ) -> Result<Admission, DriverError>;
 }

@@ -25,10 +25,11 @@
 //! | take and return device memory | [`Memory`] |
 //! | place physical pages at addresses of my choice | [`VirtualMemory`] |
 //! | get host memory the device can copy from | [`HostMemory`] |
-//! | run things in order | [`Queues::create`], [`Queue`] |
+//! | run things in order | [`Queues::create`], [`Queue::submit`], [`Command`] |
 //! | load and launch kernels | [`Kernels`], [`Kernel`], [`Launch`] |
 //! | run a host function in a queue's order | [`HostFunctions`] |
 //! | order work on something the host signals | [`Semaphores`] |
+//! | wait for a value in device memory | [`MemoryWait`] |
 //! | copy between devices | [`Peers`] |
 //! | read the device's clock | [`Timestamps`] |
 //! | use some of the cores only | [`ComputeUnits`] |
@@ -42,7 +43,9 @@
 //! Caching, retry, choice of routes, waiting strategies: policy lives above. Vendor libraries: backends open
 //! them at run time, below.
 
+mod activity;
 mod address;
+mod command;
 mod compute_unit;
 mod device;
 mod driver;
@@ -52,6 +55,7 @@ mod host_memory;
 mod info;
 mod kernel;
 mod memory;
+mod memory_operation;
 mod peer;
 mod queue;
 mod semaphore;
@@ -60,7 +64,9 @@ mod timestamp;
 mod trace;
 mod virtual_memory;
 
+pub use activity::{Awaited, Front, QueueActivity};
 pub use address::{DevicePtr, DeviceRange};
+pub use command::{Command, Origin};
 pub use compute_unit::{ComputeUnitKind, ComputeUnitSet, ComputeUnits};
 pub use device::Device;
 pub use driver::Driver;
@@ -70,12 +76,13 @@ pub use host_memory::{HostAllocation, HostMemory, HostMemoryOptions, Locking};
 pub use info::{DeviceId, DeviceInfo, Limits, PciAddress};
 pub use kernel::{Grid, Kernel, Kernels, Launch, Module, ModuleImage};
 pub use memory::{Memory, MemoryUsage};
+pub use memory_operation::{Comparison, MemoryWait, MemoryWord};
 pub use peer::{LinkClass, PeerAddress, PeerLink, Peers};
 pub use queue::{
-    Admission, FillPattern, HardwareQueue, Placement, Position, Priority, PriorityRange, Queue,
-    QueueFailure, QueueId, QueueOptions, Queues, WaitOutcome,
+    Admission, FillPattern, HardwareQueue, OnFailure, Placement, Position, Priority, PriorityRange,
+    Queue, QueueFailure, QueueId, QueueOptions, QueueWriter, Queues, WaitOutcome,
 };
-pub use semaphore::{Semaphore, Semaphores};
+pub use semaphore::{Semaphore, Semaphores, SignalledBy};
 pub use signature::{Access, Parameter, Signature};
 pub use timestamp::{TimestampPool, Timestamps};
 pub use trace::{ExecutionRecord, ExecutionTrace};

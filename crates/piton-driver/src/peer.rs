@@ -1,11 +1,6 @@
 //! Other devices' memory: who reaches whom, over what, and copies between two devices.
 
-#![expect(
-    unsafe_code,
-    reason = "the contract declares what implementers and callers promise"
-)]
-
-use crate::{Admission, DeviceId, DevicePtr, DriverError, Queue};
+use crate::{DeviceId, DevicePtr, DriverError};
 
 /// What connects two devices, nearest first, in the words of the field.
 #[non_exhaustive]
@@ -53,7 +48,7 @@ pub struct PeerAddress {
     pub ptr: DevicePtr,
 }
 
-/// A device's way to others of the same driver.
+/// A device's way to others of the same driver. Copies are [`Command::CopyPeer`](crate::Command::CopyPeer).
 pub trait Peers: Send + Sync {
     /// What lies between this device and `peer`, or `None` where the driver knows no such device.
     fn link(&self, peer: DeviceId) -> Option<PeerLink>;
@@ -66,22 +61,4 @@ pub trait Peers: Send + Sync {
     /// # Errors
     /// [`NotPeers`](crate::ErrorKind::NotPeers) where it could not.
     fn enable(&self, peer: DeviceId) -> Result<(), DriverError>;
-
-    /// Copies `bytes` bytes between two devices, one of which is this one, in the order of `queue`.
-    ///
-    /// # Safety
-    /// Both ranges are live memory until the command has ended; nothing else writes either, or reads the
-    /// destination, unless ordered.
-    ///
-    /// # Errors
-    /// [`NotPeers`](crate::ErrorKind::NotPeers) if access was not enabled;
-    /// [`ForeignObject`](crate::ErrorKind::ForeignObject) for a queue of another device;
-    /// [`UnknownAddress`](crate::ErrorKind::UnknownAddress), [`InvalidSize`](crate::ErrorKind::InvalidSize).
-    unsafe fn copy(
-        &self,
-        queue: &dyn Queue,
-        dst: PeerAddress,
-        src: PeerAddress,
-        bytes: u64,
-    ) -> Result<Admission, DriverError>;
 }

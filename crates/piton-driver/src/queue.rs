@@ -21,8 +21,13 @@
     reason = "the contract declares what implementers and callers promise"
 )]
 
-use crate::{ComputeUnitSet, DeviceId, DevicePtr, DriverError, Launch};
-use std::{any::Any, fmt, fmt::Debug, ptr::NonNull, sync::Arc, task::Waker, time::Instant};
+use crate::{
+    Command, ComputeUnitSet, DeviceId, DevicePtr, DriverError, ErrorKind, Launch, Operation,
+    Origin, PeerAddress, QueueActivity, Semaphore, TimestampPool,
+};
+use std::{
+    any::Any, fmt, fmt::Debug, panic::Location, ptr::NonNull, sync::Arc, task::Waker, time::Instant,
+};
 
 /// A command's place in its queue, from 1. Zero is the place before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,6 +110,21 @@ pub struct QueueOptions {
     pub compute_units: Option<ComputeUnitSet>,
     /// A name for traces and dumps.
     pub label: Option<Arc<str>>,
+    /// How many commands it holds at most, between 1 and [`Limits::queue_commands`](crate::Limits::queue_commands);
+    /// that limit itself if not said. A device may round up to a power of two.
+    pub commands: Option<u32>,
+    /// What becomes of commands behind one that failed.
+    pub on_failure: OnFailure,
+}
+
+/// What becomes of a queue's later commands when one fails.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// They end without running, until [`Queue::clear_failure`].
+    #[default]
+    Stop,
+    /// They run. The first failure is kept all the same, and whoever waits for a position at or past it fails.
+    Continue,
 }
 
 /// Making queues.
@@ -146,6 +166,8 @@ pub struct QueueFailure {
     pub position: Position,
     /// Why it failed.
     pub error: DriverError,
+    /// Where it was submitted, as far as the driver knows.
+    pub origin: Option<Origin>,
 }
 
 /// The value a fill repeats.
@@ -203,83 +225,61 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
     /// The first failure, once there is one. If `completed` has reached its position, this returns it.
     fn failure(&self) -> Option<QueueFailure>;
 
-    /// Launches a kernel.
+    /// Puts a command at the end of the queue.
     ///
     /// # Safety
-    /// Each buffer argument is live device memory of the extent the kernel uses, until the command has ended;
-    /// no other command or host access conflicts with its use unless ordered with it.
+    /// Until the command has ended: device memory it names is live and of the extent it uses; host memory it names
+    /// is valid, and no reference to a destination exists; and nothing else uses any of that in a conflicting way,
+    /// on the host or on any queue, unless ordered with the command. Commands that name no memory ask nothing.
     ///
     /// # Errors
-    /// [`InvalidArguments`](crate::ErrorKind::InvalidArguments), [`InvalidGrid`](crate::ErrorKind::InvalidGrid),
-    /// [`ForeignObject`](crate::ErrorKind::ForeignObject) for a kernel of another device.
-    unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Admission, DriverError>;
-
-    /// Copies `bytes` bytes of page-locked host memory to the device.
-    ///
-    /// # Safety
-    /// `src` is valid for reads, and `dst` live device memory, until the command has ended; nothing writes
-    /// the source, or uses the destination, unless ordered.
-    ///
-    /// # Errors
-    /// [`NotPageLocked`](crate::ErrorKind::NotPageLocked).
-    unsafe fn copy_to_device(
+    /// Beside the common ones: [`InvalidArguments`](crate::ErrorKind::InvalidArguments) and
+    /// [`InvalidGrid`](crate::ErrorKind::InvalidGrid) for launches;
+    /// [`NotPageLocked`](crate::ErrorKind::NotPageLocked) for host memory;
+    /// [`AlreadyMapped`](crate::ErrorKind::AlreadyMapped) names the source of a copy whose ranges overlap;
+    /// [`Misaligned`](crate::ErrorKind::Misaligned) for fills and memory operations;
+    /// [`NotPeers`](crate::ErrorKind::NotPeers) for copies between devices without access;
+    /// [`UnknownPosition`](crate::ErrorKind::UnknownPosition) for a wait for what was never submitted;
+    /// [`InvalidIndex`](crate::ErrorKind::InvalidIndex) for a slot that is not there;
+    /// [`ForeignObject`](crate::ErrorKind::ForeignObject) for a kernel or pool of another device, a queue or
+    /// semaphore of another driver;
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for a command of a facet the device has not.
+    unsafe fn submit(
         &self,
-        dst: DevicePtr,
-        src: NonNull<u8>,
-        bytes: u64,
+        command: &Command<'_>,
+        origin: Origin,
     ) -> Result<Admission, DriverError>;
 
-    /// Copies `bytes` bytes of device memory to page-locked host memory.
-    ///
-    /// # Safety
-    /// `dst` is valid for writes, and `src` live device memory, until the command has ended; no reference to
-    /// the destination exists meanwhile, and nothing writes the source unless ordered.
-    ///
-    /// # Errors
-    /// [`NotPageLocked`](crate::ErrorKind::NotPageLocked).
-    unsafe fn copy_to_host(
-        &self,
-        dst: NonNull<u8>,
-        src: DevicePtr,
-        bytes: u64,
-    ) -> Result<Admission, DriverError>;
+    /// The queue for one producer alone, who then submits without paying for being shared. `None` where the
+    /// backend has no such thing, or another producer has it. Others who submit meanwhile wait for its end.
+    fn writer(&self) -> Option<Box<dyn QueueWriter + '_>> {
+        None
+    }
 
-    /// Copies `bytes` bytes within the device. Overlapping ranges are refused.
-    ///
-    /// # Safety
-    /// Both are live device memory until the command has ended; no use of either conflicts unless ordered.
+    /// Ends every command that was submitted and has not started with [`Aborted`](crate::ErrorKind::Aborted), which
+    /// poisons the queue like any failure. A command that runs is told and ends as it will; a wait for another
+    /// queue still ends only when that has. Does not block. Nothing happens where nothing is left to end.
     ///
     /// # Errors
-    /// [`AlreadyMapped`](crate::ErrorKind::AlreadyMapped) names the source where the ranges overlap.
-    unsafe fn copy_on_device(
-        &self,
-        dst: DevicePtr,
-        src: DevicePtr,
-        bytes: u64,
-    ) -> Result<Admission, DriverError>;
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) where the device cannot.
+    fn abort(&self) -> Result<(), DriverError> {
+        Err(self.unsupported(Operation::Abort))
+    }
 
-    /// Fills `bytes` bytes with a repeated pattern.
-    ///
-    /// # Safety
-    /// The range is live device memory until the command has ended; no use of it conflicts unless ordered.
+    /// Forgets the failure, so that commands submitted from now on run.
     ///
     /// # Errors
-    /// [`Misaligned`](crate::ErrorKind::Misaligned) where address or size is not a multiple of the pattern's.
-    unsafe fn fill(
-        &self,
-        dst: DevicePtr,
-        pattern: FillPattern,
-        bytes: u64,
-    ) -> Result<Admission, DriverError>;
+    /// [`NotDrained`](crate::ErrorKind::NotDrained) while anything submitted has not ended;
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) where the device cannot;
+    /// [`DeviceLost`](crate::ErrorKind::DeviceLost).
+    fn clear_failure(&self) -> Result<(), DriverError> {
+        Err(self.unsupported(Operation::ClearFailure))
+    }
 
-    /// Later commands start when `other` has completed `position`. Holds no host thread.
-    ///
-    /// The position must have been submitted, so such waits alone can never form a cycle.
-    ///
-    /// # Errors
-    /// [`UnknownPosition`](crate::ErrorKind::UnknownPosition);
-    /// [`ForeignObject`](crate::ErrorKind::ForeignObject) for a queue of another driver.
-    fn wait_for(&self, other: &dyn Queue, position: Position) -> Result<Admission, DriverError>;
+    /// What the queue is at now. Does not block for long.
+    fn activity(&self) -> QueueActivity {
+        QueueActivity::Unknown
+    }
 
     /// Starts what was submitted, now. Does not wait for it.
     ///
@@ -308,4 +308,209 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
     /// # Errors
     /// As [`wait`](Queue::wait).
     fn notify(&self, position: Position, waker: &Waker) -> Result<(), DriverError>;
+
+    /// The error for what the device cannot do.
+    #[doc(hidden)]
+    fn unsupported(&self, operation: Operation) -> DriverError {
+        DriverError::new(ErrorKind::Unsupported, operation, self.device())
+    }
+}
+
+/// A queue's submissions while one producer has them. Dropping it flushes, and lets others submit.
+///
+/// # Safety
+/// Implementers promise what [`Queue`]'s do.
+pub unsafe trait QueueWriter: Debug {
+    /// As [`Queue::submit`], but what is submitted may stay unstarted until [`flush`](QueueWriter::flush) or the
+    /// writer's end.
+    ///
+    /// # Safety
+    /// As [`Queue::submit`].
+    ///
+    /// # Errors
+    /// As [`Queue::submit`].
+    unsafe fn submit(
+        &mut self,
+        command: &Command<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError>;
+
+    /// Starts what was submitted, now. Does not wait for it.
+    ///
+    /// # Errors
+    /// [`DeviceLost`](crate::ErrorKind::DeviceLost).
+    fn flush(&mut self) -> Result<(), DriverError>;
+}
+
+/// Commands by name, for whoever submits few of them.
+impl dyn Queue {
+    /// Launches a kernel; see [`submit`](Queue::submit).
+    ///
+    /// # Safety
+    /// As [`submit`](Queue::submit).
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit).
+    #[track_caller]
+    pub unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Admission, DriverError> {
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit(&Command::Launch(*launch), Location::caller()) }
+    }
+
+    /// Copies page-locked host memory to the device; see [`submit`](Queue::submit).
+    ///
+    /// # Safety
+    /// As [`submit`](Queue::submit).
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit).
+    #[track_caller]
+    pub unsafe fn copy_to_device(
+        &self,
+        dst: DevicePtr,
+        src: NonNull<u8>,
+        bytes: u64,
+    ) -> Result<Admission, DriverError> {
+        let command = Command::CopyToDevice { dst, src, bytes };
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit(&command, Location::caller()) }
+    }
+
+    /// Copies device memory to page-locked host memory; see [`submit`](Queue::submit).
+    ///
+    /// # Safety
+    /// As [`submit`](Queue::submit).
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit).
+    #[track_caller]
+    pub unsafe fn copy_to_host(
+        &self,
+        dst: NonNull<u8>,
+        src: DevicePtr,
+        bytes: u64,
+    ) -> Result<Admission, DriverError> {
+        let command = Command::CopyToHost { dst, src, bytes };
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit(&command, Location::caller()) }
+    }
+
+    /// Copies within the device; see [`submit`](Queue::submit).
+    ///
+    /// # Safety
+    /// As [`submit`](Queue::submit).
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit).
+    #[track_caller]
+    pub unsafe fn copy_on_device(
+        &self,
+        dst: DevicePtr,
+        src: DevicePtr,
+        bytes: u64,
+    ) -> Result<Admission, DriverError> {
+        let command = Command::CopyOnDevice { dst, src, bytes };
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit(&command, Location::caller()) }
+    }
+
+    /// Copies between two devices; see [`submit`](Queue::submit).
+    ///
+    /// # Safety
+    /// As [`submit`](Queue::submit), on both devices.
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit).
+    #[track_caller]
+    pub unsafe fn copy_peer(
+        &self,
+        dst: PeerAddress,
+        src: PeerAddress,
+        bytes: u64,
+    ) -> Result<Admission, DriverError> {
+        let command = Command::CopyPeer { dst, src, bytes };
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit(&command, Location::caller()) }
+    }
+
+    /// Fills device memory with a repeated pattern; see [`submit`](Queue::submit).
+    ///
+    /// # Safety
+    /// As [`submit`](Queue::submit).
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit).
+    #[track_caller]
+    pub unsafe fn fill(
+        &self,
+        dst: DevicePtr,
+        pattern: FillPattern,
+        bytes: u64,
+    ) -> Result<Admission, DriverError> {
+        let command = Command::Fill {
+            dst,
+            pattern,
+            bytes,
+        };
+        // SAFETY: the caller promised the same.
+        unsafe { self.submit(&command, Location::caller()) }
+    }
+
+    /// Later commands start when `queue` has completed `position`. Holds no host thread.
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit).
+    #[track_caller]
+    pub fn wait_for(
+        &self,
+        queue: &(dyn Queue + 'static),
+        position: Position,
+    ) -> Result<Admission, DriverError> {
+        self.submit_without_memory(&Command::WaitQueue { queue, position })
+    }
+
+    /// Later commands start when `semaphore` has reached `value`. Holds no host thread.
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit).
+    #[track_caller]
+    pub fn wait_semaphore(
+        &self,
+        semaphore: &Arc<dyn Semaphore>,
+        value: u64,
+    ) -> Result<Admission, DriverError> {
+        self.submit_without_memory(&Command::WaitSemaphore { semaphore, value })
+    }
+
+    /// Raises `semaphore` to `value` when all earlier commands have ended.
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit).
+    #[track_caller]
+    pub fn signal_semaphore(
+        &self,
+        semaphore: &Arc<dyn Semaphore>,
+        value: u64,
+    ) -> Result<Admission, DriverError> {
+        self.submit_without_memory(&Command::SignalSemaphore { semaphore, value })
+    }
+
+    /// Writes the device's time into slot `index` when all earlier commands have ended.
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit).
+    #[track_caller]
+    pub fn write_timestamp(
+        &self,
+        pool: &Arc<dyn TimestampPool>,
+        index: u32,
+    ) -> Result<Admission, DriverError> {
+        self.submit_without_memory(&Command::WriteTimestamp { pool, index })
+    }
+
+    #[track_caller]
+    fn submit_without_memory(&self, command: &Command<'_>) -> Result<Admission, DriverError> {
+        // SAFETY: the commands given here name no memory.
+        unsafe { self.submit(command, Location::caller()) }
+    }
 }

@@ -8,7 +8,7 @@
     reason = "the contract declares what implementers and callers promise"
 )]
 
-use crate::{Admission, DriverError, Queue};
+use crate::DriverError;
 use std::{any::Any, fmt::Debug, sync::Arc};
 
 /// A number that only grows.
@@ -23,38 +23,34 @@ pub unsafe trait Semaphore: Any + Send + Sync + Debug {
     /// Raises the value from the host. Does not block; wakes what waits for it.
     ///
     /// # Errors
-    /// [`NotMonotonic`](crate::ErrorKind::NotMonotonic) if `value` is not above the present one.
+    /// [`NotMonotonic`](crate::ErrorKind::NotMonotonic) if `value` is not above the present one;
+    /// [`NotForHost`](crate::ErrorKind::NotForHost) where only queues may.
     fn signal(&self, value: u64) -> Result<(), DriverError>;
 }
 
-/// Semaphores of a device.
+/// Who may raise a semaphore.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SignalledBy {
+    /// The host and queues. A wait nobody has signalled yet is never taken for a deadlock.
+    #[default]
+    Anyone,
+    /// Queues alone; the host's [`signal`](Semaphore::signal) is refused. A device may then find queues that wait
+    /// for each other in a circle, and fail them. It takes every signal that will break the wait to be submitted
+    /// when the last queue of the circle stalls.
+    Queues,
+}
+
+/// Semaphores of a device. Queues wait for them and signal them with
+/// [`Command::WaitSemaphore`](crate::Command::WaitSemaphore) and
+/// [`Command::SignalSemaphore`](crate::Command::SignalSemaphore).
 pub trait Semaphores: Send + Sync {
     /// A semaphore at `initial`.
     ///
     /// # Errors
     /// [`OutOfResources`](crate::ErrorKind::OutOfResources), [`DeviceLost`](crate::ErrorKind::DeviceLost).
-    fn create(&self, initial: u64) -> Result<Arc<dyn Semaphore>, DriverError>;
-
-    /// Later commands of `queue` start when `semaphore` has reached `value`. Holds no host thread.
-    ///
-    /// # Errors
-    /// [`ForeignObject`](crate::ErrorKind::ForeignObject) for a queue or semaphore of another driver.
-    fn wait(
+    fn create(
         &self,
-        queue: &dyn Queue,
-        semaphore: &Arc<dyn Semaphore>,
-        value: u64,
-    ) -> Result<Admission, DriverError>;
-
-    /// Raises `semaphore` to `value` when all earlier commands of `queue` have ended. A value not above the
-    /// present one then leaves it alone. After a failure of the queue the signal is not given.
-    ///
-    /// # Errors
-    /// As [`wait`](Semaphores::wait).
-    fn signal(
-        &self,
-        queue: &dyn Queue,
-        semaphore: &Arc<dyn Semaphore>,
-        value: u64,
-    ) -> Result<Admission, DriverError>;
+        initial: u64,
+        signalled_by: SignalledBy,
+    ) -> Result<Arc<dyn Semaphore>, DriverError>;
 }

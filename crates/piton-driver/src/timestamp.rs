@@ -1,6 +1,6 @@
 //! The device's clock.
 
-use crate::{Admission, DriverError, Queue};
+use crate::DriverError;
 use std::{any::Any, fmt::Debug, sync::Arc};
 
 /// Slots that a device writes times into.
@@ -20,7 +20,7 @@ pub trait TimestampPool: Any + Send + Sync + Debug {
     fn read(&self, index: u32) -> Result<Option<u64>, DriverError>;
 }
 
-/// Times of a device.
+/// Times of a device. Queues write them with [`Command::WriteTimestamp`](crate::Command::WriteTimestamp).
 pub trait Timestamps: Send + Sync {
     /// The device's clock now, in nanoseconds from an origin of its own. Never decreases.
     fn now(&self) -> u64;
@@ -33,15 +33,4 @@ pub trait Timestamps: Send + Sync {
     /// # Errors
     /// [`InvalidSize`](crate::ErrorKind::InvalidSize) for zero or too many.
     fn create(&self, slots: u32) -> Result<Arc<dyn TimestampPool>, DriverError>;
-
-    /// Writes the time into slot `index` when all earlier commands of `queue` have ended.
-    ///
-    /// # Errors
-    /// [`InvalidIndex`](crate::ErrorKind::InvalidIndex), [`ForeignObject`](crate::ErrorKind::ForeignObject).
-    fn write(
-        &self,
-        queue: &dyn Queue,
-        pool: &Arc<dyn TimestampPool>,
-        index: u32,
-    ) -> Result<Admission, DriverError>;
 }

@@ -1,6 +1,6 @@
 //! What ran when, as the device saw it.
 
-use crate::{DeviceId, Operation, Position, QueueId};
+use crate::{DeviceId, Operation, Origin, Position, QueueId};
 use std::sync::Arc;
 
 /// One command that ended.
@@ -24,6 +24,10 @@ pub struct ExecutionRecord {
     pub kernel: Option<Arc<str>>,
     /// The other device, for copies between two.
     pub peer: Option<DeviceId>,
+    /// Where it was submitted, as far as the device knows.
+    pub origin: Option<Origin>,
+    /// What it waited for, for waits on other queues.
+    pub awaited: Option<(QueueId, Position)>,
 }
 
 /// Records of what ran, kept by the device while asked to.

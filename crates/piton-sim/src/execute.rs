@@ -12,10 +12,10 @@ use crate::{
     parameters::Reservation,
     plan,
     progress::Progress,
-    queue::{QueueCore, Watcher},
+    queue::{Entry, QueueCore, Watcher},
     resource::Resource,
 };
-use piton_driver::{ErrorKind, ExecutionRecord, Fault, Operation, Position};
+use piton_driver::{ErrorKind, ExecutionRecord, Fault, Operation, Origin, Position};
 use std::sync::Arc;
 
 /// Commands of one queue that run before others get the hardware queue.
@@ -135,13 +135,13 @@ fn skip(queue: &Arc<QueueCore>, position: Position, result: Result<(), ErrorKind
     }
     let time = state.time;
     drop(state);
-    let operation = entry
-        .as_ref()
-        .map_or(Operation::Flush, |entry| entry.command.operation());
+    let what = entry.as_ref().map_or((Operation::Flush, None), |entry| {
+        (entry.command.operation(), Some(entry.origin))
+    });
     queue.note_end(position, time);
     // What the command owned (a host function) goes before the position is said to have ended.
     drop(entry);
-    queue.end_named(position, result, operation);
+    queue.end(position, result, what);
     Step::Ended
 }
 
@@ -207,11 +207,11 @@ fn run_front(
     let Some(entry) = queue.state.lock().ring.pop_front() else {
         return Step::Empty;
     };
-    let operation = entry.command.operation();
-    let mut record = record(queue, position, &entry.command);
+    let (operation, origin) = (entry.command.operation(), entry.origin);
+    let mut record = record(queue, position, &entry);
     let schedule = plan::plan(queue, &entry.command, entry.submitted_at);
     let start = schedule.map_or_else(|| now_if_traced(queue), |(start, _)| start);
-    let outcome = run(queue, position, entry.command, &mut record);
+    let outcome = run(queue, position, entry, &mut record);
     if let Some(engine) = engine {
         release(queue, engine);
     }
@@ -233,7 +233,7 @@ fn run_front(
         (record.start_ns, record.end_ns) = (start, end);
         queue.device.core().trace.push(record.clone());
     }
-    queue.end_named(position, result, operation);
+    queue.end(position, result, (operation, Some(origin)));
     Step::Ended
 }
 
@@ -248,16 +248,17 @@ enum Outcome {
 fn run(
     queue: &Arc<QueueCore>,
     position: Position,
-    command: Command,
+    entry: Entry,
     record: &mut Option<ExecutionRecord>,
 ) -> Outcome {
-    Outcome::Ended(match command {
+    let origin = entry.origin;
+    Outcome::Ended(match entry.command {
         Command::Launch {
             kernel,
             grid,
             arguments,
         } => {
-            return launch(queue, kernel, grid, arguments);
+            return launch(queue, kernel, grid, arguments, origin);
         }
         Command::CopyToDevice { dst, src } => movement::copy_in(queue, dst, src),
         Command::CopyToHost { dst, src } => movement::copy_out(queue, dst, src),
@@ -280,7 +281,7 @@ fn run(
             Ok(())
         }
         Command::CallHost { function } => {
-            return call_host(queue, position, function, record);
+            return call_host(queue, (position, origin), function, record);
         }
     })
 }
@@ -307,7 +308,7 @@ fn inherit_failure(other: &QueueCore, position: Position) -> Result<(), ErrorKin
 
 fn call_host(
     queue: &Arc<QueueCore>,
-    position: Position,
+    (position, origin): (Position, Origin),
     function: piton_driver::HostFunction,
     record: &mut Option<ExecutionRecord>,
 ) -> Outcome {
@@ -319,6 +320,7 @@ fn call_host(
         function,
         queue: Arc::clone(queue),
         position,
+        origin,
         record: record.take(),
     };
     match engine.call_host(call) {
@@ -332,6 +334,7 @@ fn launch(
     kernel: Arc<crate::kernel::SimKernel>,
     grid: piton_driver::Grid,
     reservation: Reservation,
+    origin: Origin,
 ) -> Outcome {
     use crate::fault::KernelFate;
     let machine = queue.device.machine();
@@ -348,9 +351,10 @@ fn launch(
                 arguments: reservation,
             };
             let submitted_at = machine.engine.host_now();
-            let entry = crate::queue::Entry {
+            let entry = Entry {
                 command,
                 submitted_at,
+                origin,
             };
             queue.state.lock().ring.push_front(entry);
             return Outcome::Hangs;
@@ -388,11 +392,12 @@ fn now_if_traced(queue: &QueueCore) -> u64 {
 }
 
 /// What the trace will say of a command, less its times; `None` while nobody traces.
-fn record(queue: &QueueCore, position: Position, command: &Command) -> Option<ExecutionRecord> {
+fn record(queue: &QueueCore, position: Position, entry: &Entry) -> Option<ExecutionRecord> {
     if !queue.device.core().trace.is_on() {
         return None;
     }
     let own = queue.device.id();
+    let command = &entry.command;
     Some(ExecutionRecord {
         queue: queue.id,
         label: queue.label.clone(),
@@ -411,6 +416,11 @@ fn record(queue: &QueueCore, position: Position, command: &Command) -> Option<Ex
             } else {
                 src.device
             }),
+            _ => None,
+        },
+        origin: Some(entry.origin),
+        awaited: match command {
+            Command::WaitQueue { queue, position } => Some((queue.id, *position)),
             _ => None,
         },
     })

@@ -3,7 +3,7 @@
 use crate::{command::Command, device::SimDevice, queue::QueueCore};
 use piton_driver::{
     Admission, DriverError, ErrorKind, ExecutionRecord, HostFunction, HostFunctions, Operation,
-    Position, Queue,
+    Origin, Position, Queue,
 };
 use std::{
     fmt,
@@ -16,6 +16,7 @@ pub(crate) struct HostCall {
     pub(crate) function: HostFunction,
     pub(crate) queue: Arc<QueueCore>,
     pub(crate) position: Position,
+    pub(crate) origin: Origin,
     /// What the trace will say of it, less its times.
     pub(crate) record: Option<ExecutionRecord>,
 }
@@ -39,7 +40,8 @@ impl HostCall {
             (record.start_ns, record.end_ns) = (start, now());
             device.core().trace.push(record);
         }
-        self.queue.end(self.position, result);
+        let what = (Operation::CallHost, Some(self.origin));
+        self.queue.end(self.position, result, what);
         self.queue.resume();
     }
 }
@@ -54,10 +56,11 @@ impl HostFunctions for SimDevice {
         &self,
         queue: &dyn Queue,
         function: &mut Option<HostFunction>,
+        origin: Origin,
     ) -> Result<Admission, DriverError> {
         let queue = self.own_queue(queue, Operation::CallHost)?;
         self.gate(Operation::CallHost)?;
-        let admission = queue.submit(|_| {
+        let admission = queue.submit(origin, |_| {
             function
                 .take()
                 .map(|function| Command::CallHost { function })

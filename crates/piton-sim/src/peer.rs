@@ -1,11 +1,9 @@
 //! Other devices of the machine.
 
-#![expect(unsafe_code, reason = "implements the contract's peer copies")]
-
-use crate::{command::Command, device::SimDevice};
+use crate::device::SimDevice;
 use piton_driver::{
-    Admission, DeviceId, DeviceRange, DriverError, ErrorKind, LinkClass, Operation, PeerAddress,
-    PeerLink, Peers, Queue,
+    DeviceId, DeviceRange, DriverError, ErrorKind, LinkClass, Operation, PeerAddress, PeerLink,
+    Peers,
 };
 use piton_sync::atomic::Ordering;
 
@@ -31,6 +29,27 @@ impl SimDevice {
             });
         }
         Ok(())
+    }
+
+    /// Whether a copy between two devices is one that a queue of this device may take.
+    pub(crate) fn check_peer_copy(
+        &self,
+        dst: PeerAddress,
+        src: PeerAddress,
+        bytes: u64,
+    ) -> Result<(), ErrorKind> {
+        let maximum = self.core().info.limits.copy_bytes;
+        if bytes == 0 || bytes > maximum {
+            return Err(ErrorKind::InvalidSize { bytes, maximum });
+        }
+        if dst.device == src.device || (dst.device != self.id() && src.device != self.id()) {
+            return Err(ErrorKind::NotPeers {
+                from: src.device,
+                to: dst.device,
+            });
+        }
+        self.check_end(dst, bytes)?;
+        self.check_end(src, bytes)
     }
 }
 
@@ -69,31 +88,5 @@ impl Peers for SimDevice {
             .peers_enabled
             .fetch_or(1 << peer.0, Ordering::AcqRel);
         Ok(())
-    }
-
-    unsafe fn copy(
-        &self,
-        queue: &dyn Queue,
-        dst: PeerAddress,
-        src: PeerAddress,
-        bytes: u64,
-    ) -> Result<Admission, DriverError> {
-        let operation = Operation::CopyPeer;
-        let error = |kind| self.error(kind, operation);
-        let queue = self.own_queue(queue, operation)?;
-        let maximum = self.core().info.limits.copy_bytes;
-        if bytes == 0 || bytes > maximum {
-            return Err(error(ErrorKind::InvalidSize { bytes, maximum }));
-        }
-        if dst.device == src.device || (dst.device != self.id() && src.device != self.id()) {
-            return Err(error(ErrorKind::NotPeers {
-                from: src.device,
-                to: dst.device,
-            }));
-        }
-        self.check_end(dst, bytes).map_err(error)?;
-        self.check_end(src, bytes).map_err(error)?;
-        self.gate(operation)?;
-        Ok(queue.submit(|_| Some(Command::CopyPeer { dst, src, bytes })))
     }
 }

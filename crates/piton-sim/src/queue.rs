@@ -16,7 +16,7 @@ use crate::{
     parameters::ParameterRing, progress::Progress, ready::BANDS, stall::Stall,
 };
 use piton_driver::{
-    Admission, ComputeUnitSet, ErrorKind, Operation, Position, Priority, PriorityRange,
+    Admission, ComputeUnitSet, ErrorKind, Operation, Origin, Position, Priority, PriorityRange,
     QueueFailure, QueueId,
 };
 use piton_sync::{
@@ -64,6 +64,7 @@ pub(crate) struct Entry {
     pub(crate) command: Command,
     /// When the host submitted it, in virtual time.
     pub(crate) submitted_at: u64,
+    pub(crate) origin: Origin,
 }
 
 #[derive(Debug)]
@@ -124,13 +125,16 @@ impl QueueCore {
     /// is none.
     pub(crate) fn submit(
         self: &Arc<Self>,
+        origin: Origin,
         make: impl FnOnce(&mut QueueState) -> Option<Command>,
     ) -> Admission {
-        self.engine().while_submitting(|| self.submit_now(make))
+        self.engine()
+            .while_submitting(|| self.submit_now(origin, make))
     }
 
     fn submit_now(
         self: &Arc<Self>,
+        origin: Origin,
         make: impl FnOnce(&mut QueueState) -> Option<Command>,
     ) -> Admission {
         let mut state = self.state.lock();
@@ -144,6 +148,7 @@ impl QueueCore {
         state.ring.push_back(Entry {
             command,
             submitted_at: self.engine().host_now(),
+            origin,
         });
         self.submitted.store(submitted + 1, Ordering::Release);
         let was_scheduled = std::mem::replace(&mut state.is_scheduled, true);
@@ -212,22 +217,19 @@ impl QueueCore {
     }
 
     /// Ends the command at `position`: notes a failure, then advances the counter, then wakes who waited.
-    pub(crate) fn end(&self, position: Position, result: Result<(), ErrorKind>) {
-        self.end_named(position, result, Operation::CallHost);
-    }
-
-    /// As [`end`](Self::end), for a command of another kind.
-    pub(crate) fn end_named(
+    pub(crate) fn end(
         &self,
         position: Position,
         result: Result<(), ErrorKind>,
-        operation: Operation,
+        (operation, origin): (Operation, Option<Origin>),
     ) {
         if let Err(kind) = result {
             let error = self.device.error(kind, operation);
-            self.failure
-                .lock()
-                .get_or_insert(QueueFailure { position, error });
+            self.failure.lock().get_or_insert(QueueFailure {
+                position,
+                error,
+                origin,
+            });
             self.has_failed.store(true, Ordering::Release);
         }
         for watcher in self.progress.advance(position.get()) {

@@ -1,8 +1,8 @@
 //! Semaphores: counters of their own, waited for like queues.
 
-use crate::{command::Command, device::SimDevice, progress::Progress, queue::Watcher};
+use crate::{device::SimDevice, progress::Progress, queue::Watcher};
 use piton_driver::{
-    Admission, DeviceId, DriverError, ErrorKind, Operation, Queue, Semaphore, Semaphores,
+    DeviceId, DriverError, ErrorKind, Operation, Semaphore, Semaphores, SignalledBy,
 };
 use piton_sync::Mutex;
 use std::{any::Any, sync::Arc};
@@ -11,6 +11,7 @@ use std::{any::Any, sync::Arc};
 #[derive(Debug)]
 pub(crate) struct SimSemaphore {
     device: SimDevice,
+    pub(crate) signalled_by: SignalledBy,
     pub(crate) progress: Progress<Watcher>,
     /// Value and the virtual time it was raised to that, in order of both. Also orders raises.
     raises: Mutex<Vec<(u64, u64)>>,
@@ -49,6 +50,10 @@ unsafe impl Semaphore for SimSemaphore {
 
     fn signal(&self, value: u64) -> Result<(), DriverError> {
         self.device.gate(Operation::SignalSemaphore)?;
+        if self.signalled_by == SignalledBy::Queues {
+            let kind = ErrorKind::NotForHost;
+            return Err(self.device.error(kind, Operation::SignalSemaphore));
+        }
         let now = self.device.machine().engine.host_now();
         if self.raise(value, now) {
             return Ok(());
@@ -62,7 +67,7 @@ unsafe impl Semaphore for SimSemaphore {
 }
 
 impl SimDevice {
-    fn own_semaphore(
+    pub(crate) fn own_semaphore(
         &self,
         semaphore: &Arc<dyn Semaphore>,
         operation: Operation,
@@ -79,39 +84,18 @@ impl SimDevice {
 }
 
 impl Semaphores for SimDevice {
-    fn create(&self, initial: u64) -> Result<Arc<dyn Semaphore>, DriverError> {
+    fn create(
+        &self,
+        initial: u64,
+        signalled_by: SignalledBy,
+    ) -> Result<Arc<dyn Semaphore>, DriverError> {
         self.gate(Operation::CreateSemaphore)?;
         let progress = Progress::new(initial);
         Ok(Arc::new(SimSemaphore {
             device: self.clone(),
+            signalled_by,
             progress,
             raises: Mutex::default(),
         }))
-    }
-
-    fn wait(
-        &self,
-        queue: &dyn Queue,
-        semaphore: &Arc<dyn Semaphore>,
-        value: u64,
-    ) -> Result<Admission, DriverError> {
-        let operation = Operation::WaitSemaphore;
-        let queue = self.own_queue(queue, operation)?;
-        let semaphore = self.own_semaphore(semaphore, operation)?;
-        self.gate(operation)?;
-        Ok(queue.submit(|_| Some(Command::WaitSemaphore { semaphore, value })))
-    }
-
-    fn signal(
-        &self,
-        queue: &dyn Queue,
-        semaphore: &Arc<dyn Semaphore>,
-        value: u64,
-    ) -> Result<Admission, DriverError> {
-        let operation = Operation::SignalSemaphore;
-        let queue = self.own_queue(queue, operation)?;
-        let semaphore = self.own_semaphore(semaphore, operation)?;
-        self.gate(operation)?;
-        Ok(queue.submit(|_| Some(Command::SignalSemaphore { semaphore, value })))
     }
 }

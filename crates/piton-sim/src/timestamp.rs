@@ -1,9 +1,7 @@
 //! The device's clock, and slots that queues write it into.
 
-use crate::{command::Command, device::SimDevice};
-use piton_driver::{
-    Admission, DeviceId, DriverError, ErrorKind, Operation, Queue, TimestampPool, Timestamps,
-};
+use crate::device::SimDevice;
+use piton_driver::{DeviceId, DriverError, ErrorKind, Operation, TimestampPool, Timestamps};
 use piton_sync::atomic::{AtomicU64, Ordering};
 use std::{any::Any, sync::Arc};
 
@@ -68,15 +66,16 @@ impl Timestamps for SimDevice {
             slots,
         }))
     }
+}
 
-    fn write(
+impl SimDevice {
+    /// The simulated pool behind `pool`, if it is one of this device's with such a slot.
+    pub(crate) fn own_timestamps(
         &self,
-        queue: &dyn Queue,
         pool: &Arc<dyn TimestampPool>,
         index: u32,
-    ) -> Result<Admission, DriverError> {
+    ) -> Result<Arc<SimTimestamps>, DriverError> {
         let operation = Operation::WriteTimestamp;
-        let queue = self.own_queue(queue, operation)?;
         let pool: Arc<dyn Any + Send + Sync> = Arc::clone(pool) as _;
         let foreign = ErrorKind::ForeignObject {
             given: DeviceId(u32::MAX),
@@ -89,7 +88,6 @@ impl Timestamps for SimDevice {
             return Err(self.error(ErrorKind::ForeignObject { given }, operation));
         }
         pool.slot(index, operation)?;
-        self.gate(operation)?;
-        Ok(queue.submit(|_| Some(Command::WriteTimestamp { pool, index })))
+        Ok(pool)
     }
 }

@@ -2,8 +2,9 @@
 
 mod support;
 
-use piton_driver::{ErrorKind, Fault, HostFunction, Position, WaitOutcome};
+use piton_driver::{ErrorKind, Fault, HostFunction, Position, SignalledBy, WaitOutcome};
 use piton_sim::{ClockMode, FaultPlan, ScheduleOrder, SimConfig, Trigger};
+use std::panic::Location;
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
@@ -113,9 +114,9 @@ fn a_skipped_wait_still_ends_after_what_it_waits_for() {
         let (_driver, device) = machine(config);
         let (bad, slow) = (queue(&device), queue(&device));
         let semaphores = device.semaphores().unwrap();
-        let gate = semaphores.create(0).unwrap();
+        let gate = semaphores.create(0, SignalledBy::Anyone).unwrap();
         let memory = device.memory().allocate(1024).unwrap();
-        accepted(semaphores.wait(&*slow, &gate, 1));
+        accepted(slow.wait_semaphore(&gate, 1));
         let held = accepted(fill(&slow, memory, 1, 1024));
         let failed = accepted(launch(&bad, &kernel(&device, "panic"), 1, memory, 0));
         assert_eq!(bad.wait(failed, None), Ok(WaitOutcome::Reached));
@@ -206,13 +207,13 @@ fn host_functions_run_in_order_and_may_submit() {
             counter.fetch_add(1, Ordering::SeqCst);
         }));
         let calls = device.host_functions().unwrap();
-        let called = accepted(calls.call(&*a, &mut function));
+        let called = accepted(calls.call(&*a, &mut function, Location::caller()));
         assert!(function.is_none());
         assert_eq!(a.wait(called, None), Ok(WaitOutcome::Reached));
         assert_eq!(seen.load(Ordering::SeqCst), 1);
         assert_eq!(b.wait(Position::new(1), None), Ok(WaitOutcome::Reached));
         let mut panics: Option<HostFunction> = Some(Box::new(|| panic!("on purpose")));
-        let last = accepted(calls.call(&*a, &mut panics));
+        let last = accepted(calls.call(&*a, &mut panics, Location::caller()));
         assert_eq!(a.wait(last, None), Ok(WaitOutcome::Reached));
         assert_eq!(
             a.failure().unwrap().error.kind,
@@ -226,9 +227,9 @@ fn a_wait_may_come_before_its_signal() {
     both_clocks(|config| {
         let (_driver, device) = machine(config);
         let (queue, semaphores) = (queue(&device), device.semaphores().unwrap());
-        let semaphore = semaphores.create(0).unwrap();
+        let semaphore = semaphores.create(0, SignalledBy::Anyone).unwrap();
         let memory = device.memory().allocate(1024).unwrap();
-        accepted(semaphores.wait(&*queue, &semaphore, 5));
+        accepted(queue.wait_semaphore(&semaphore, 5));
         let last = accepted(fill(&queue, memory, 9, 1024));
         let past = Some(std::time::Instant::now());
         assert_eq!(queue.wait(last, past), Ok(WaitOutcome::DeadlinePassed));

@@ -6,9 +6,10 @@ mod support;
 
 use piton_driver::{
     Admission, Device, DeviceId, DeviceRange, Driver, DriverError, ErrorKind, HostFunction,
-    ModuleImage, PeerAddress, Position, Queue, QueueOptions, Semaphore, WaitOutcome,
+    ModuleImage, PeerAddress, Position, Queue, QueueOptions, Semaphore, SignalledBy, WaitOutcome,
 };
 use piton_sim::{FaultPlan, MemoryCounters, ScheduleOrder, SimConfig, SimDriver, Trigger};
+use std::panic::Location;
 use std::sync::{
     Arc,
     atomic::{AtomicU32, Ordering},
@@ -107,13 +108,13 @@ fn pipeline(driver: &SimDriver, held: &mut Held) -> Result<Vec<u32>, DriverError
     position(fill(&compute, plain, 9, PAGE)?);
     let calls = call_host(&device, &compute)?;
     let semaphores = device.semaphores().unwrap();
-    let semaphore = semaphores.create(0)?;
+    let semaphore = semaphores.create(0, SignalledBy::Anyone)?;
     held.semaphore = Some(Arc::clone(&semaphore));
-    position(semaphores.signal(&*compute, &semaphore, 1)?);
-    position(semaphores.wait(&*copies, &semaphore, 1)?);
+    position(compute.signal_semaphore(&semaphore, 1)?);
+    position(copies.wait_semaphore(&semaphore, 1)?);
     let clock = device.timestamps().unwrap();
     let times = clock.create(1)?;
-    position(clock.write(&*compute, &times, 0)?);
+    position(compute.write_timestamp(&times, 0)?);
     device.peers().unwrap().enable(DeviceId(1))?;
     let there = PeerAddress {
         device: DeviceId(1),
@@ -159,10 +160,11 @@ fn call_host(
     let mut function: Option<HostFunction> = Some(Box::new(move || {
         counter.fetch_add(1, Ordering::SeqCst);
     }));
-    let admission = device
-        .host_functions()
-        .unwrap()
-        .call(&**queue, &mut function);
+    let admission =
+        device
+            .host_functions()
+            .unwrap()
+            .call(&**queue, &mut function, Location::caller());
     assert_eq!(
         function.is_some(),
         admission.is_err(),

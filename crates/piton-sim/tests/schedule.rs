@@ -4,7 +4,9 @@
 
 mod support;
 
-use piton_driver::{Device, ExecutionRecord, Priority, Queue, QueueId, QueueOptions, WaitOutcome};
+use piton_driver::{
+    Device, ExecutionRecord, Priority, Queue, QueueId, QueueOptions, SignalledBy, WaitOutcome,
+};
 use piton_sim::{ScheduleOrder, SimConfig};
 use std::{sync::Arc, time::Instant};
 use support::{accepted, config, fill, kernel, launch, machine, queue};
@@ -138,10 +140,10 @@ fn a_passed_deadline_ends_a_wait_and_nothing_else() {
 fn a_wait_that_nothing_can_end_is_a_deadlock_and_says_how_many_wait() {
     let (_driver, device) = machine(seeded(0));
     let semaphores = device.semaphores().unwrap();
-    let semaphore = semaphores.create(0).unwrap();
+    let semaphore = semaphores.create(0, SignalledBy::Anyone).unwrap();
     let queues: Vec<_> = (0..3).map(|_| queue(&device)).collect();
     for queue in &queues {
-        accepted(semaphores.wait(&**queue, &semaphore, 1));
+        accepted(queue.wait_semaphore(&semaphore, 1));
     }
     let stuck = queues[0].wait(queues[0].submitted(), None).unwrap_err();
     assert_eq!(stuck.kind, piton_driver::ErrorKind::Deadlock { waiting: 3 });

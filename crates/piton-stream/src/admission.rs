@@ -9,24 +9,18 @@
 //! No lock is held while a thread parks.
 
 use crate::{Stream, StreamError, Submission, WhenFull};
-use piton_driver::{Admission, DriverError, Operation, Position};
+use piton_driver::{Admission, DriverError, Position};
 use piton_timeline::Timepoint;
-use std::panic::Location;
 
 /// One try to submit something. Called again after a refusal.
 pub(crate) type Offer<'a> = &'a mut dyn FnMut() -> Result<Admission, DriverError>;
 
 impl Stream {
     /// Submits, parking the thread while there is no room unless the stream's policy is to refuse.
-    pub(crate) fn admit(
-        &self,
-        operation: Operation,
-        location: &'static Location<'static>,
-        offer: Offer<'_>,
-    ) -> Result<Timepoint, StreamError> {
+    pub(crate) fn admit(&self, offer: Offer<'_>) -> Result<Timepoint, StreamError> {
         loop {
             let before = self.queue().completed();
-            match self.try_admit(operation, location, offer)? {
+            match self.try_admit(offer)? {
                 Submission::Accepted(point) => return Ok(point),
                 Submission::Full if self.when_full() == WhenFull::Refuse => {
                     return Err(StreamError::Full {
@@ -39,16 +33,10 @@ impl Stream {
     }
 
     /// Offers once, and keeps the books of what was accepted.
-    pub(crate) fn try_admit(
-        &self,
-        operation: Operation,
-        location: &'static Location<'static>,
-        offer: Offer<'_>,
-    ) -> Result<Submission, StreamError> {
+    pub(crate) fn try_admit(&self, offer: Offer<'_>) -> Result<Submission, StreamError> {
         match offer()? {
             Admission::Full => Ok(Submission::Full),
             Admission::Accepted(position) => {
-                self.state().note(position, operation, location);
                 Ok(Submission::Accepted(self.lane().submit(position.get())))
             }
         }

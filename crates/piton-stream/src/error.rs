@@ -89,6 +89,8 @@ pub enum Facet {
     Peers,
     /// Queues limited to some cores.
     ComputeUnits,
+    /// Waits for values in device memory, and writes of them.
+    MemoryOperations,
 }
 
 impl fmt::Display for Facet {
@@ -99,6 +101,7 @@ impl fmt::Display for Facet {
             Self::Timestamps => "timestamps",
             Self::Peers => "access to peers",
             Self::ComputeUnits => "choice of compute units",
+            Self::MemoryOperations => "waits for values in memory",
         })
     }
 }

@@ -1,7 +1,7 @@
 //! A failed command, told so that a person finds it: which stream, which call, enqueued where, and what first
 //! went wrong if the failure came through a wait.
 
-use piton_driver::{DriverError, Operation};
+use piton_driver::DriverError;
 use piton_timeline::Timepoint;
 use std::{error::Error, fmt, panic::Location, sync::Arc};
 
@@ -12,9 +12,7 @@ pub struct StreamFailure {
     pub timepoint: Timepoint,
     /// The stream's label, if it has one.
     pub label: Option<Arc<str>>,
-    /// What the command was, as it was submitted. Absent only where the record was forgotten.
-    pub operation: Option<Operation>,
-    /// Where in the program it was submitted. Absent only where the record was forgotten.
+    /// Where in the program it was submitted, as far as the driver knows.
     pub place: Option<&'static Location<'static>>,
     /// What the device said.
     pub error: DriverError,
@@ -29,8 +27,7 @@ impl fmt::Display for StreamFailure {
             Some(label) => write!(f, "stream `{label}`: ")?,
             None => write!(f, "{:?}: ", self.timepoint.lane)?,
         }
-        let operation = self.operation.unwrap_or(self.error.operation);
-        write!(f, "{operation}")?;
+        write!(f, "{}", self.error.operation)?;
         if let Some(place) = self.place {
             write!(f, " (enqueued at {place})")?;
         }

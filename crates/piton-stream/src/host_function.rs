@@ -4,7 +4,7 @@
 //! stream: so the marks are a stack, and a wait for any stream on it is refused.
 
 use crate::{Facet, Stream, StreamError, lane_state::LaneState};
-use piton_driver::{HostFunction, Operation};
+use piton_driver::HostFunction;
 use piton_timeline::Timepoint;
 use std::{
     cell::RefCell,
@@ -73,13 +73,11 @@ impl Stream {
         &self,
         function: impl FnOnce() + Send + 'static,
     ) -> Result<Timepoint, StreamError> {
-        let location = Location::caller();
+        let origin = Location::caller();
         let Some(facet) = self.device().host_functions() else {
             return Err(self.lacks(Facet::HostFunctions));
         };
         let mut function = Some(marked(self.state(), function));
-        self.admit(Operation::CallHost, location, &mut || {
-            facet.call(self.queue(), &mut function)
-        })
+        self.admit(&mut || facet.call(self.queue(), &mut function, origin))
     }
 }

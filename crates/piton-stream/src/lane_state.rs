@@ -1,20 +1,15 @@
-//! What the runtime keeps of one lane: the way to its queue, where its commands came from, why it failed.
+//! What the runtime keeps of one lane: the way to its queue, and why it failed.
 //!
 //! A stream owns its lane; events and futures hold the state, so they go on answering when the stream is gone
 //! and another lane has its slot.
 
 use crate::{
-    StreamError, StreamFailure, host_function, link::Link, place::Place, place::Places,
-    registry::Registry, timestamp::Stamps,
+    StreamError, StreamFailure, host_function, link::Link, registry::Registry, timestamp::Stamps,
 };
-use piton_driver::{
-    DeviceId, ErrorKind, Operation, Position, Queue, QueueFailure, QueueId, WaitOutcome,
-};
-use piton_sync::Mutex;
+use piton_driver::{DeviceId, ErrorKind, Position, Queue, QueueFailure, QueueId, WaitOutcome};
 use piton_timeline::{Lane, LaneId, Timeline, Timepoint};
 use std::{
     fmt,
-    panic::Location,
     sync::{Arc, OnceLock, Weak},
     time::Instant,
 };
@@ -29,7 +24,6 @@ pub(crate) struct LaneState {
     device: DeviceId,
     queue_id: QueueId,
     label: Option<Arc<str>>,
-    places: Mutex<Places>,
     failure: OnceLock<Arc<StreamFailure>>,
     pub(crate) stamps: Arc<Stamps>,
 }
@@ -61,7 +55,6 @@ impl LaneState {
             device: queue.device(),
             queue_id: queue.id(),
             label,
-            places: Mutex::new(Places::new()),
             failure: OnceLock::new(),
             stamps: Arc::default(),
         }
@@ -169,38 +162,6 @@ impl LaneState {
         Ok(())
     }
 
-    /// Remembers where a command came from.
-    pub(crate) fn note(
-        &self,
-        position: Position,
-        operation: Operation,
-        location: &'static Location<'static>,
-    ) {
-        let mut places = self.places.lock();
-        if places.is_full() {
-            drop(places);
-            let settled = self.settled();
-            places = self.places.lock();
-            places.trim(settled);
-        }
-        places.note(Place {
-            position,
-            operation,
-            location,
-        });
-    }
-
-    /// Up to where the places of commands are not needed any more.
-    fn settled(&self) -> Position {
-        let completed = self.link.refresh();
-        match self.link.failed_at() {
-            Some(failed) if self.failure().is_none_or(|f| f.place.is_none()) => {
-                completed.min(Position::new(failed.get().saturating_sub(1)))
-            }
-            _ => completed,
-        }
-    }
-
     /// The lane's first failure, once there is one.
     pub(crate) fn failure(&self) -> Option<Arc<StreamFailure>> {
         if let Some(failure) = self.failure.get() {
@@ -209,21 +170,14 @@ impl LaneState {
         let met = self.link.failure()?;
         let mut told = self.tell(met);
         told.root = self.root(met).map(Arc::new);
-        let told = Arc::new(told);
-        // Without a place the submitting thread may be just about to note it: ask again next time.
-        if told.place.is_some() {
-            return Some(Arc::clone(self.failure.get_or_init(|| told)));
-        }
-        Some(told)
+        Some(Arc::clone(self.failure.get_or_init(|| Arc::new(told))))
     }
 
     fn tell(&self, met: QueueFailure) -> StreamFailure {
-        let place = self.places.lock().find(met.position);
         StreamFailure {
             timepoint: self.point(met.position),
             label: self.label.clone(),
-            operation: place.map(|place| place.operation),
-            place: place.map(|place| place.location),
+            place: met.origin,
             error: met.error,
             root: None,
         }
@@ -254,15 +208,11 @@ impl LaneState {
     /// Lets the queue go if the stream is gone and everything has ended. What comes back is to be dropped
     /// under no lock.
     pub(crate) fn close_if_drained(&self) -> Option<Arc<dyn Queue>> {
-        let queue = self.link.close_if_drained()?;
-        let failed_at = self.link.failed_at();
-        self.places.lock().keep_only(failed_at);
-        Some(queue)
+        self.link.close_if_drained()
     }
 
     /// Asserts what holds between calls.
     pub(crate) fn check(&self) {
-        self.places.lock().check();
         let (completed, submitted) = (self.link.refresh(), self.link.submitted());
         assert!(completed <= submitted, "more has ended than was submitted");
         if let Some(failed) = self.link.failed_at() {

@@ -38,7 +38,7 @@
 //! | I want to … | take |
 //! |---|---|
 //! | make streams | [`Streams::create`], [`StreamOptions`] |
-//! | run a kernel, copy, fill | [`Stream::launch`] and its like; [`Command`] with [`Stream::submit`] |
+//! | run a kernel, copy, fill | [`Stream::launch`] and its like; [`Command`](piton_driver::Command) with [`Stream::submit`] |
 //! | submit without blocking the thread | [`Stream::try_submit`], [`Stream::submit_async`] |
 //! | run a host function in order | [`Stream::call_host`] |
 //! | remember a place | [`Stream::now`], [`Stream::record`], [`Stream::record_timed`] |
@@ -57,7 +57,7 @@
 //!
 //! # Lock order
 //! `registry::Lanes`, then `Link`, then whatever the driver takes inside its own non-blocking calls. The timeline
-//! takes a slot's source, then `Link`. `Places`, `Stamps` and `Relay` are leaves: nothing is taken under them.
+//! takes a slot's source, then `Link`. `Stamps` and `Relay` are leaves: nothing is taken under them.
 //! No lock is held while user code runs or a queue handle is dropped, since that may call into the driver.
 //!
 //! # Not here
@@ -65,7 +65,6 @@
 //! runs commands. Capture into graphs.
 
 mod admission;
-mod command;
 mod completion;
 mod error;
 mod event;
@@ -77,7 +76,6 @@ mod link;
 mod model_queue;
 mod options;
 mod outcome;
-mod place;
 mod registry;
 mod relay;
 mod semaphore;
@@ -86,13 +84,13 @@ mod submit;
 mod timestamp;
 mod wait;
 
-pub use command::Command;
 pub use completion::Completion;
 pub use error::{Facet, StreamError};
 pub use event::Event;
 pub use failure::StreamFailure;
 pub use options::{StreamOptions, WhenFull};
 pub use outcome::{Submission, Waited};
+pub use piton_driver::Command;
 pub use registry::Streams;
 pub use semaphore::Semaphore;
 pub use stream::Stream;

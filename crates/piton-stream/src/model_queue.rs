@@ -4,14 +4,14 @@
 #![expect(unsafe_code, reason = "implements the contract's queue")]
 
 use piton_driver::{
-    Admission, DeviceId, DevicePtr, DriverError, ErrorKind, FillPattern, HardwareQueue, Launch,
-    Operation, Position, Priority, Queue, QueueFailure, QueueId, WaitOutcome,
+    Admission, Command, DeviceId, DriverError, ErrorKind, HardwareQueue, Operation, Origin,
+    Position, Priority, Queue, QueueFailure, QueueId, WaitOutcome,
 };
 use piton_sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
 };
-use std::{ptr::NonNull, sync::Arc, task::Waker, time::Instant};
+use std::{sync::Arc, task::Waker, time::Instant};
 
 #[derive(Debug)]
 pub(crate) struct ModelQueue {
@@ -77,39 +77,10 @@ unsafe impl Queue for ModelQueue {
         (position > 0).then(|| QueueFailure {
             position: Position::new(position),
             error: DriverError::new(ErrorKind::Vendor, Operation::Launch, DeviceId(0)),
+            origin: None,
         })
     }
-    unsafe fn launch(&self, _: &Launch<'_>) -> Result<Admission, DriverError> {
-        refused()
-    }
-    unsafe fn copy_to_device(
-        &self,
-        _: DevicePtr,
-        _: NonNull<u8>,
-        _: u64,
-    ) -> Result<Admission, DriverError> {
-        refused()
-    }
-    unsafe fn copy_to_host(
-        &self,
-        _: NonNull<u8>,
-        _: DevicePtr,
-        _: u64,
-    ) -> Result<Admission, DriverError> {
-        refused()
-    }
-    unsafe fn copy_on_device(
-        &self,
-        _: DevicePtr,
-        _: DevicePtr,
-        _: u64,
-    ) -> Result<Admission, DriverError> {
-        refused()
-    }
-    unsafe fn fill(&self, _: DevicePtr, _: FillPattern, _: u64) -> Result<Admission, DriverError> {
-        refused()
-    }
-    fn wait_for(&self, _: &dyn Queue, _: Position) -> Result<Admission, DriverError> {
+    unsafe fn submit(&self, _: &Command<'_>, _: Origin) -> Result<Admission, DriverError> {
         refused()
     }
     fn flush(&self) -> Result<(), DriverError> {

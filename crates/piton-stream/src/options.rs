@@ -1,6 +1,6 @@
 //! How a stream is to be made.
 
-use piton_driver::{ComputeUnitSet, Placement, Priority, QueueOptions};
+use piton_driver::{ComputeUnitSet, OnFailure, Placement, Priority, QueueOptions};
 use std::sync::Arc;
 
 /// What a submitting call does when the stream has no room.
@@ -26,6 +26,12 @@ pub struct StreamOptions {
     pub label: Option<Arc<str>>,
     /// What a submitting call does when the stream has no room.
     pub when_full: WhenFull,
+    /// How many commands it holds, at most what the device allows
+    /// ([`Limits::queue_commands`](piton_driver::Limits::queue_commands)), which is also the default. Memory a stream
+    /// takes grows with it.
+    pub commands: Option<u32>,
+    /// What becomes of commands behind one that failed.
+    pub on_failure: OnFailure,
 }
 
 impl StreamOptions {
@@ -43,6 +49,8 @@ impl StreamOptions {
             placement: self.placement,
             compute_units: self.compute_units,
             label: self.label.clone(),
+            commands: self.commands,
+            on_failure: self.on_failure,
         }
     }
 }

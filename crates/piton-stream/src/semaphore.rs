@@ -3,10 +3,12 @@
 //! Streams need none of these among themselves. They are for what the host, or another program through it,
 //! has to say: a wait may be submitted before the signal is given, and holds no thread meanwhile.
 
+#![expect(unsafe_code, reason = "submits commands that name no memory")]
+
 use crate::{Facet, Stream, StreamError};
-use piton_driver::{Device, Operation};
+use piton_driver::{Command, Device, SignalledBy};
 use piton_timeline::Timepoint;
-use std::{panic::Location, sync::Arc};
+use std::sync::Arc;
 
 /// A number that only grows, signalled by the host or by streams of one driver. Clones are the same number.
 #[derive(Clone, Debug)]
@@ -21,6 +23,23 @@ impl Semaphore {
     /// [`Unsupported`](StreamError::Unsupported) where the device has none;
     /// [`Driver`](StreamError::Driver) for what the device refuses.
     pub fn new(device: &Arc<dyn Device>, initial: u64) -> Result<Self, StreamError> {
+        Self::create(device, initial, SignalledBy::Anyone)
+    }
+
+    /// As [`new`](Self::new), signalled by streams alone: then streams that wait for each other in a circle are
+    /// found and fail, where the device can tell (see [`SignalledBy::Queues`]).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn between_streams(device: &Arc<dyn Device>, initial: u64) -> Result<Self, StreamError> {
+        Self::create(device, initial, SignalledBy::Queues)
+    }
+
+    fn create(
+        device: &Arc<dyn Device>,
+        initial: u64,
+        signalled_by: SignalledBy,
+    ) -> Result<Self, StreamError> {
         let Some(facet) = device.semaphores() else {
             return Err(StreamError::Unsupported {
                 device: device.info().id,
@@ -28,7 +47,7 @@ impl Semaphore {
             });
         };
         Ok(Self {
-            inner: facet.create(initial)?,
+            inner: facet.create(initial, signalled_by)?,
         })
     }
 
@@ -60,13 +79,9 @@ impl Stream {
         semaphore: &Semaphore,
         value: u64,
     ) -> Result<Timepoint, StreamError> {
-        let location = Location::caller();
-        let Some(facet) = self.device().semaphores() else {
-            return Err(self.lacks(Facet::Semaphores));
-        };
-        self.admit(Operation::WaitSemaphore, location, &mut || {
-            facet.wait(self.queue(), &semaphore.inner, value)
-        })
+        let semaphore = &semaphore.inner;
+        // SAFETY: the command names no memory.
+        unsafe { self.submit(&Command::WaitSemaphore { semaphore, value }) }
     }
 
     /// Raises the semaphore to `value` when everything submitted before has ended. A value not above the
@@ -80,12 +95,8 @@ impl Stream {
         semaphore: &Semaphore,
         value: u64,
     ) -> Result<Timepoint, StreamError> {
-        let location = Location::caller();
-        let Some(facet) = self.device().semaphores() else {
-            return Err(self.lacks(Facet::Semaphores));
-        };
-        self.admit(Operation::SignalSemaphore, location, &mut || {
-            facet.signal(self.queue(), &semaphore.inner, value)
-        })
+        let semaphore = &semaphore.inner;
+        // SAFETY: the command names no memory.
+        unsafe { self.submit(&Command::SignalSemaphore { semaphore, value }) }
     }
 }

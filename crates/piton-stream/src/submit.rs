@@ -5,8 +5,8 @@
     reason = "passes the contract's promises on to callers: memory named by a command stays theirs to keep"
 )]
 
-use crate::{Command, Stream, StreamError, Submission, admission::next, relay::Watch};
-use piton_driver::{DevicePtr, FillPattern, Launch, PeerAddress};
+use crate::{Facet, Stream, StreamError, Submission, admission::next, relay::Watch};
+use piton_driver::{Command, Device, DevicePtr, FillPattern, Launch, Origin, PeerAddress};
 use piton_timeline::Timepoint;
 use std::{
     future::Future,
@@ -37,11 +37,11 @@ impl Stream {
     /// stream would have to wait for room in it.
     #[track_caller]
     pub unsafe fn submit(&self, command: &Command<'_>) -> Result<Timepoint, StreamError> {
-        let location = Location::caller();
-        command.supported_by(&**self.device())?;
-        self.admit(command.operation(), location, &mut || {
+        let origin = Location::caller();
+        supported(command, &**self.device())?;
+        self.admit(&mut || {
             // SAFETY: the caller promised it for this command, which is accepted once at most.
-            unsafe { command.offer(&**self.device(), self.queue()) }
+            unsafe { self.queue().submit(command, origin) }
         })
     }
 
@@ -55,11 +55,11 @@ impl Stream {
     /// As [`submit`](Self::submit), without the two about room.
     #[track_caller]
     pub unsafe fn try_submit(&self, command: &Command<'_>) -> Result<Submission, StreamError> {
-        let location = Location::caller();
-        command.supported_by(&**self.device())?;
-        self.try_admit(command.operation(), location, &mut || {
+        let origin = Location::caller();
+        supported(command, &**self.device())?;
+        self.try_admit(&mut || {
             // SAFETY: the caller promised it for this command.
-            unsafe { command.offer(&**self.device(), self.queue()) }
+            unsafe { self.queue().submit(command, origin) }
         })
     }
 
@@ -73,7 +73,7 @@ impl Stream {
         Submitting {
             stream: self,
             command,
-            location: Location::caller(),
+            origin: Location::caller(),
             room: None,
             accepted: None,
         }
@@ -221,7 +221,7 @@ impl Stream {
 pub struct Submitting<'a> {
     stream: &'a Stream,
     command: Command<'a>,
-    location: &'static Location<'static>,
+    origin: Origin,
     /// The wait for room, while there is none.
     room: Option<Watch>,
     accepted: Option<Timepoint>,
@@ -251,13 +251,13 @@ impl Submitting<'_> {
     /// Tries once; then either the command is accepted or there is room to wait for.
     fn offer(&mut self) -> Result<(), StreamError> {
         let (stream, command) = (self.stream, &self.command);
-        command.supported_by(&**stream.device())?;
+        supported(command, &**stream.device())?;
         // Before the offer, as `admission` says.
         let before = stream.queue().completed();
-        let taken = stream.try_admit(command.operation(), self.location, &mut || {
+        let taken = stream.try_admit(&mut || {
             // SAFETY: whoever made this value promised it for the command, which is accepted once at most:
             // `accepted` is set then, and `poll` offers nothing afterwards.
-            unsafe { command.offer(&**stream.device(), stream.queue()) }
+            unsafe { stream.queue().submit(command, self.origin) }
         })?;
         match taken {
             Submission::Accepted(point) => self.accepted = Some(point),
@@ -265,4 +265,24 @@ impl Submitting<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the device can do this kind of thing at all.
+fn supported(command: &Command<'_>, device: &dyn Device) -> Result<(), StreamError> {
+    let (facet, has_it) = match command {
+        Command::CopyPeer { .. } => (Facet::Peers, device.peers().is_some()),
+        Command::WaitSemaphore { .. } | Command::SignalSemaphore { .. } => {
+            (Facet::Semaphores, device.semaphores().is_some())
+        }
+        Command::WriteTimestamp { .. } => (Facet::Timestamps, device.timestamps().is_some()),
+        Command::WaitMemory(_) | Command::WriteMemory { .. } => {
+            (Facet::MemoryOperations, device.memory_operations())
+        }
+        _ => return Ok(()),
+    };
+    if has_it {
+        return Ok(());
+    }
+    let device = device.info().id;
+    Err(StreamError::Unsupported { device, facet })
 }

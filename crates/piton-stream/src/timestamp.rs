@@ -5,8 +5,10 @@
 //! device has not written it yet: the next use of the slot is a later command of the same lane, so it is
 //! written after. A slot is read only when its event is complete, so what is read is its own time.
 
+#![expect(unsafe_code, reason = "submits commands that name no memory")]
+
 use crate::{Event, Facet, Stream, StreamError};
-use piton_driver::{DriverError, Operation, TimestampPool, Timestamps};
+use piton_driver::{Command, DriverError, TimestampPool, Timestamps};
 use piton_sync::Mutex;
 use std::{fmt, mem, panic::Location, sync::Arc};
 
@@ -106,14 +108,17 @@ impl Stream {
     /// [`Unsupported`](StreamError::Unsupported) where the device has no clock; otherwise as every submission.
     #[track_caller]
     pub fn record_timed(&self) -> Result<Event, StreamError> {
-        let location = Location::caller();
+        let origin = Location::caller();
         let Some(facet) = self.device().timestamps() else {
             return Err(self.lacks(Facet::Timestamps));
         };
         let slot = self.state().stamps.take(facet)?;
-        let point = self.admit(Operation::WriteTimestamp, location, &mut || {
-            facet.write(self.queue(), &slot.pool, slot.index)
-        })?;
+        let command = Command::WriteTimestamp {
+            pool: &slot.pool,
+            index: slot.index,
+        };
+        // SAFETY: the command names no memory.
+        let point = self.admit(&mut || unsafe { self.queue().submit(&command, origin) })?;
         let stamp = Stamp {
             held: Mutex::new(Held::Slot(slot)),
         };

@@ -5,8 +5,10 @@
 //! A wait that is left out must mean the same as one that is made, failures included: a point that is done
 //! *and failed* still becomes a command, so that the device spreads the failure to the waiting stream.
 
+#![expect(unsafe_code, reason = "submits commands that name no memory")]
+
 use crate::{Event, Stream, StreamError, Submission, Waited, lane_state::LaneState};
-use piton_driver::{Admission, DriverError, Operation, Position, Queue};
+use piton_driver::{Admission, Command, DriverError, Origin, Position, Queue};
 use piton_timeline::{Frontier, Timepoint, WaitNeed};
 use std::{panic::Location, sync::Arc};
 
@@ -36,16 +38,14 @@ impl Stream {
     /// As [`wait`](Self::wait).
     #[track_caller]
     pub fn try_wait(&self, event: &Event) -> Result<Submission<Waited>, StreamError> {
-        let location = Location::caller();
+        let origin = Location::caller();
         self.owns(event)?;
         let point = event.timepoint();
         let (other, position) = match self.need(event.state(), point)? {
             Need::Nothing(waited) => return Ok(Submission::Accepted(waited)),
             Need::Command(other, position) => (other, position),
         };
-        let taken = self.try_admit(Operation::WaitQueue, location, &mut || {
-            self.offer_wait(&*other, position)
-        })?;
+        let taken = self.try_admit(&mut || self.offer_wait(&*other, position, origin))?;
         Ok(match taken {
             Submission::Full => Submission::Full,
             Submission::Accepted(at) => Submission::Accepted(self.waited(point, at)),
@@ -70,9 +70,9 @@ impl Stream {
     /// As [`wait_timepoint`](Self::wait_timepoint); the waits before the one that met the error were made.
     #[track_caller]
     pub fn wait_frontier(&self, frontier: &Frontier) -> Result<(), StreamError> {
-        let location = Location::caller();
+        let origin = Location::caller();
         for point in frontier.points() {
-            self.wait_point(*point, location)?;
+            self.wait_point(*point, origin)?;
         }
         Ok(())
     }
@@ -86,13 +86,9 @@ impl Stream {
         })
     }
 
-    fn wait_point(
-        &self,
-        point: Timepoint,
-        location: &'static Location<'static>,
-    ) -> Result<Waited, StreamError> {
+    fn wait_point(&self, point: Timepoint, origin: Origin) -> Result<Waited, StreamError> {
         match self.registry().resolve(point)? {
-            Some(state) => self.wait_on(&state, point, location),
+            Some(state) => self.wait_on(&state, point, origin),
             None => Ok(Waited::Done),
         }
     }
@@ -101,15 +97,13 @@ impl Stream {
         &self,
         state: &LaneState,
         point: Timepoint,
-        location: &'static Location<'static>,
+        origin: Origin,
     ) -> Result<Waited, StreamError> {
         let (other, position) = match self.need(state, point)? {
             Need::Nothing(waited) => return Ok(waited),
             Need::Command(other, position) => (other, position),
         };
-        let at = self.admit(Operation::WaitQueue, location, &mut || {
-            self.offer_wait(&*other, position)
-        })?;
+        let at = self.admit(&mut || self.offer_wait(&*other, position, origin))?;
         Ok(self.waited(point, at))
     }
 
@@ -130,8 +124,15 @@ impl Stream {
         }
     }
 
-    fn offer_wait(&self, other: &dyn Queue, position: Position) -> Result<Admission, DriverError> {
-        self.queue().wait_for(other, position)
+    fn offer_wait(
+        &self,
+        queue: &(dyn Queue + 'static),
+        position: Position,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        let command = Command::WaitQueue { queue, position };
+        // SAFETY: the command names no memory.
+        unsafe { self.queue().submit(&command, origin) }
     }
 
     /// Tells the timeline of a wait that was accepted at `at`. Only now: a clock that knew of it before would

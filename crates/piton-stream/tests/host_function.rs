@@ -103,7 +103,7 @@ fn a_panic_poisons_the_stream_and_takes_its_mark_away() {
     let Err(StreamError::Poisoned(failure)) = stream.synchronize() else {
         panic!("the stream is poisoned");
     };
-    assert_eq!(failure.operation, Some(Operation::CallHost));
+    assert_eq!(failure.error.operation, Operation::CallHost);
     assert_eq!(failure.error.kind, ErrorKind::HostFunctionPanicked);
     let other = bench.stream("b");
     work(&other).unwrap();

@@ -156,7 +156,7 @@ fn a_failure_names_stream_call_and_place() {
         panic!("the stream is poisoned");
     };
     assert_eq!(failure.timepoint, failed);
-    assert_eq!(failure.operation, Some(Operation::Fill));
+    assert_eq!(failure.error.operation, Operation::Fill);
     assert_eq!(failure.place.map(|place| place.line()), Some(line));
     assert!(
         failure
@@ -200,7 +200,7 @@ fn a_failure_spreads_through_waits_and_names_its_root() {
     let Err(StreamError::Poisoned(failure)) = c.synchronize() else {
         panic!("the stream is poisoned");
     };
-    assert_eq!(failure.operation, Some(Operation::WaitQueue));
+    assert_eq!(failure.error.operation, Operation::WaitQueue);
     let root = failure.root.as_ref().unwrap();
     assert_eq!(root.label.as_deref(), Some("a"));
     assert!(failure.to_string().ends_with("met a failure of stream `a`"));

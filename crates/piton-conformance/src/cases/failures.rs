@@ -7,7 +7,7 @@ use crate::{
     stage::{Stage, end, finish},
     subject::{Subject, TestKernels},
 };
-use piton_driver::{Admission, ErrorKind, Grid, Position};
+use piton_driver::{Admission, ErrorKind, Grid, Position, SignalledBy};
 
 cases! { "failures":
     a_failed_kernel_poisons_its_queue [TrapKernel HostMemory],
@@ -158,9 +158,9 @@ fn a_failed_queue_gives_no_signal(subject: &Subject) -> Checked {
     let Some(semaphores) = stage.device.semaphores() else {
         return Ok(());
     };
-    let semaphore = semaphores.create(0)?;
+    let semaphore = semaphores.create(0, SignalledBy::Anyone)?;
     accepted(launch(&queue, &trap, Grid::linear(1), &[&buffer], 0))?;
-    let last = accepted(semaphores.signal(&*queue, &semaphore, 1))?;
+    let last = accepted(queue.signal_semaphore(&semaphore, 1))?;
     end(&queue, last)?;
     ensure_eq(
         semaphore.value(),

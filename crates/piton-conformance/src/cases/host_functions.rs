@@ -12,6 +12,7 @@ use piton_sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
 };
+use std::panic::Location;
 use std::sync::Arc;
 
 cases! { "host functions":
@@ -44,7 +45,7 @@ fn a_host_function_runs_once_in_its_place(subject: &Subject) -> Checked {
         let completed = watched.completed().get();
         counter.fetch_add(10 + completed, Ordering::AcqRel);
     });
-    accepted(host(&stage)?.call(&*queue, &mut function))?;
+    accepted(host(&stage)?.call(&*queue, &mut function, Location::caller()))?;
     ensure(function.is_none(), "an accepted function is taken")?;
     accepted(copy(&queue, (&b, 0), (&a, 0), 64))?;
     finish(&queue)?;
@@ -62,7 +63,11 @@ fn host_functions_of_one_queue_run_in_order(subject: &Subject) -> Checked {
     let order = Arc::new(Mutex::new(Vec::new()));
     for n in 0..50_u32 {
         let seen = Arc::clone(&order);
-        accepted(host(&stage)?.call(&*queue, &mut boxed(move || seen.lock().push(n))))?;
+        accepted(host(&stage)?.call(
+            &*queue,
+            &mut boxed(move || seen.lock().push(n)),
+            Location::caller(),
+        ))?;
     }
     finish(&queue)?;
     let expected: Vec<u32> = (0..50).collect();
@@ -83,14 +88,14 @@ fn a_host_function_may_submit(subject: &Subject) -> Checked {
             });
             if let Some(Ok(Admission::Accepted(_))) = driver
                 .host_functions()
-                .map(|host| host.call(&**queue, &mut nested))
+                .map(|host| host.call(&**queue, &mut nested, Location::caller()))
             {
                 continue;
             }
             counter.fetch_add(1000, Ordering::AcqRel);
         }
     });
-    let called = accepted(host(&stage)?.call(&*a, &mut function))?;
+    let called = accepted(host(&stage)?.call(&*a, &mut function, Location::caller()))?;
     end(&a, called)?;
     finish(&a)?;
     finish(&b)?;
@@ -104,7 +109,7 @@ fn a_host_function_may_submit(subject: &Subject) -> Checked {
 fn a_panic_in_a_host_function_fails_its_queue_only(subject: &Subject) -> Checked {
     let stage = Stage::open(subject)?;
     let (bad, good, buffer) = (stage.queue()?, stage.queue()?, stage.buffer(64)?);
-    let panics = accepted(host(&stage)?.call(&*bad, &mut boxed(fails)))?;
+    let panics = accepted(host(&stage)?.call(&*bad, &mut boxed(fails), Location::caller()))?;
     let after = accepted(fill_word(&bad, &buffer, 1))?;
     end(&bad, after)?;
     let failure = bad
@@ -112,21 +117,21 @@ fn a_panic_in_a_host_function_fails_its_queue_only(subject: &Subject) -> Checked
         .map(|failure| (failure.position, failure.error.kind));
     let expected = Some((panics, ErrorKind::HostFunctionPanicked));
     ensure_eq(failure, expected, "the panic is the command's failure")?;
-    accepted(host(&stage)?.call(&*good, &mut boxed(|| {})))?;
+    accepted(host(&stage)?.call(&*good, &mut boxed(|| {}), Location::caller()))?;
     finish(&good)
 }
 
 fn a_host_function_behind_a_failure_is_dropped_uncalled(subject: &Subject) -> Checked {
     let stage = Stage::open(subject)?;
     let queue = stage.queue()?;
-    accepted(host(&stage)?.call(&*queue, &mut boxed(fails)))?;
+    accepted(host(&stage)?.call(&*queue, &mut boxed(fails), Location::caller()))?;
     let (calls, token) = (Arc::new(AtomicU64::new(0)), Arc::new(()));
     let (counter, held) = (Arc::clone(&calls), Arc::clone(&token));
     let mut function = boxed(move || {
         let _kept = &held;
         counter.fetch_add(1, Ordering::AcqRel);
     });
-    let last = accepted(host(&stage)?.call(&*queue, &mut function))?;
+    let last = accepted(host(&stage)?.call(&*queue, &mut function, Location::caller()))?;
     end(&queue, last)?;
     ensure_eq(calls.load(Ordering::Acquire), 0, "it was not called")?;
     ensure_eq(
@@ -144,7 +149,7 @@ fn a_full_queue_leaves_the_function(subject: &Subject) -> Checked {
     let mut function = None;
     for _ in 0..=limit {
         function = boxed(|| {});
-        if host(&stage)?.call(&*queue, &mut function)? == Admission::Full {
+        if host(&stage)?.call(&*queue, &mut function, Location::caller())? == Admission::Full {
             break;
         }
     }
@@ -159,7 +164,7 @@ fn a_full_queue_leaves_the_function(subject: &Subject) -> Checked {
 fn a_host_function_on_a_foreign_queue_is_left(subject: &Subject) -> Checked {
     let (stage, other) = (Stage::open(subject)?, Stage::open(subject)?);
     let (foreign, mut function) = (other.queue()?, boxed(|| {}));
-    let result = host(&stage)?.call(&*foreign, &mut function);
+    let result = host(&stage)?.call(&*foreign, &mut function, Location::caller());
     let is_reason = |kind: &ErrorKind| matches!(kind, ErrorKind::ForeignObject { .. });
     refused(result, is_reason, "another driver's queue is foreign")?;
     ensure(function.is_some(), "a refused function is left")

@@ -6,7 +6,7 @@ use crate::{
     stage::{Stage, end, finish},
     subject::{Subject, TestKernels},
 };
-use piton_driver::{Admission, ErrorKind, Grid, Position, WaitOutcome};
+use piton_driver::{Admission, ErrorKind, Grid, Position, SignalledBy, WaitOutcome};
 use std::time::Instant;
 
 cases! { "queues":
@@ -273,8 +273,8 @@ impl Gate {
         let semaphores = stage.device.semaphores();
         let missing = || Failure::new("the case says it needs semaphores", "it does not");
         let semaphores = semaphores.ok_or_else(missing)?;
-        let semaphore = semaphores.create(0)?;
-        accepted(semaphores.wait(&**queue, &semaphore, 1))?;
+        let semaphore = semaphores.create(0, SignalledBy::Anyone)?;
+        accepted(queue.wait_semaphore(&semaphore, 1))?;
         Ok(Self(semaphore))
     }
 

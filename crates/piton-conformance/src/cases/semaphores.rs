@@ -6,7 +6,7 @@ use crate::{
     stage::{Stage, finish},
     subject::Subject,
 };
-use piton_driver::{ErrorKind, Position, Semaphores};
+use piton_driver::{ErrorKind, Position, Semaphores, SignalledBy};
 
 cases! { "semaphores":
     a_semaphore_only_grows [Semaphores],
@@ -26,7 +26,7 @@ fn semaphores(stage: &Stage) -> Result<&dyn Semaphores, Failure> {
 
 fn a_semaphore_only_grows(subject: &Subject) -> Checked {
     let stage = Stage::open(subject)?;
-    let semaphore = semaphores(&stage)?.create(7)?;
+    let semaphore = semaphores(&stage)?.create(7, SignalledBy::Anyone)?;
     ensure_eq(
         semaphore.value(),
         7,
@@ -48,9 +48,9 @@ fn a_semaphore_only_grows(subject: &Subject) -> Checked {
 fn a_wait_may_come_before_its_signal(subject: &Subject) -> Checked {
     let stage = Stage::open(subject)?;
     let (queue, buffer) = (stage.queue()?, stage.buffer(64)?);
-    let semaphore = semaphores(&stage)?.create(0)?;
+    let semaphore = semaphores(&stage)?.create(0, SignalledBy::Anyone)?;
     accepted(fill_word(&queue, &buffer, 1))?;
-    accepted(semaphores(&stage)?.wait(&*queue, &semaphore, 5))?;
+    accepted(queue.wait_semaphore(&semaphore, 5))?;
     let last = accepted(fill_word(&queue, &buffer, 2))?;
     semaphore.signal(4)?;
     ensure(queue.completed() < last, "four is not five")?;
@@ -66,9 +66,9 @@ fn a_wait_may_come_before_its_signal(subject: &Subject) -> Checked {
 fn a_wait_after_its_signal_does_not_hold(subject: &Subject) -> Checked {
     let stage = Stage::open(subject)?;
     let (queue, buffer) = (stage.queue()?, stage.buffer(64)?);
-    let semaphore = semaphores(&stage)?.create(3)?;
+    let semaphore = semaphores(&stage)?.create(3, SignalledBy::Anyone)?;
     for value in [0, 1, 3] {
-        accepted(semaphores(&stage)?.wait(&*queue, &semaphore, value))?;
+        accepted(queue.wait_semaphore(&semaphore, value))?;
     }
     accepted(fill_word(&queue, &buffer, 1))?;
     finish(&queue)
@@ -78,11 +78,11 @@ fn a_signal_comes_after_the_work_before_it(subject: &Subject) -> Checked {
     let stage = Stage::open(subject)?;
     let (a, b) = (stage.queue()?, stage.queue()?);
     let (buffer, back) = (stage.buffer(1 << 16)?, stage.buffer(64)?);
-    let semaphore = semaphores(&stage)?.create(0)?;
-    accepted(semaphores(&stage)?.wait(&*b, &semaphore, 1))?;
+    let semaphore = semaphores(&stage)?.create(0, SignalledBy::Anyone)?;
+    accepted(b.wait_semaphore(&semaphore, 1))?;
     accepted(copy(&b, (&back, 0), (&buffer, (1 << 16) - 64), 64))?;
     accepted(fill_word(&a, &buffer, 8))?;
-    accepted(semaphores(&stage)?.signal(&*a, &semaphore, 1))?;
+    accepted(a.signal_semaphore(&semaphore, 1))?;
     finish(&a)?;
     ensure_eq(semaphore.value(), 1, "the signal was given")?;
     finish(&b)?;
@@ -96,8 +96,8 @@ fn a_signal_comes_after_the_work_before_it(subject: &Subject) -> Checked {
 fn a_queue_does_not_lower_a_semaphore(subject: &Subject) -> Checked {
     let stage = Stage::open(subject)?;
     let queue = stage.queue()?;
-    let semaphore = semaphores(&stage)?.create(5)?;
-    accepted(semaphores(&stage)?.signal(&*queue, &semaphore, 2))?;
+    let semaphore = semaphores(&stage)?.create(5, SignalledBy::Anyone)?;
+    accepted(queue.signal_semaphore(&semaphore, 2))?;
     finish(&queue)?;
     ensure_eq(semaphore.value(), 5, "a late signal leaves it alone")
 }
@@ -105,15 +105,15 @@ fn a_queue_does_not_lower_a_semaphore(subject: &Subject) -> Checked {
 fn queues_meet_at_a_semaphore_without_the_host(subject: &Subject) -> Checked {
     let stage = Stage::open(subject)?;
     let (a, b, buffer) = (stage.queue()?, stage.queue()?, stage.buffer(64)?);
-    let semaphore = semaphores(&stage)?.create(0)?;
+    let semaphore = semaphores(&stage)?.create(0, SignalledBy::Anyone)?;
     for turn in 0..20 {
         let word = u32::try_from(turn).unwrap_or(0);
-        accepted(semaphores(&stage)?.wait(&*a, &semaphore, 2 * turn))?;
+        accepted(a.wait_semaphore(&semaphore, 2 * turn))?;
         accepted(fill_word(&a, &buffer, 2 * word))?;
-        accepted(semaphores(&stage)?.signal(&*a, &semaphore, 2 * turn + 1))?;
-        accepted(semaphores(&stage)?.wait(&*b, &semaphore, 2 * turn + 1))?;
+        accepted(a.signal_semaphore(&semaphore, 2 * turn + 1))?;
+        accepted(b.wait_semaphore(&semaphore, 2 * turn + 1))?;
         accepted(fill_word(&b, &buffer, 2 * word + 1))?;
-        accepted(semaphores(&stage)?.signal(&*b, &semaphore, 2 * turn + 2))?;
+        accepted(b.signal_semaphore(&semaphore, 2 * turn + 2))?;
     }
     finish(&b)?;
     finish(&a)?;
@@ -128,27 +128,26 @@ fn queues_meet_at_a_semaphore_without_the_host(subject: &Subject) -> Checked {
 fn queues_and_semaphores_of_another_driver_are_foreign(subject: &Subject) -> Checked {
     let (stage, other) = (Stage::open(subject)?, Stage::open(subject)?);
     let (queue, foreign_queue) = (stage.queue()?, other.queue()?);
-    let own = semaphores(&stage)?.create(0)?;
-    let foreign = semaphores(&other)?.create(0)?;
-    let here = semaphores(&stage)?;
+    let own = semaphores(&stage)?.create(0, SignalledBy::Anyone)?;
+    let foreign = semaphores(&other)?.create(0, SignalledBy::Anyone)?;
     let is_reason = |kind: &ErrorKind| matches!(kind, ErrorKind::ForeignObject { .. });
     refused(
-        here.wait(&*queue, &foreign, 1),
+        queue.wait_semaphore(&foreign, 1),
         is_reason,
         "a foreign semaphore is no wait",
     )?;
     refused(
-        here.signal(&*queue, &foreign, 1),
+        queue.signal_semaphore(&foreign, 1),
         is_reason,
         "a foreign semaphore is no signal",
     )?;
     refused(
-        here.wait(&*foreign_queue, &own, 1),
+        foreign_queue.wait_semaphore(&own, 1),
         is_reason,
         "a foreign queue does not wait",
     )?;
     refused(
-        here.signal(&*foreign_queue, &own, 1),
+        foreign_queue.signal_semaphore(&own, 1),
         is_reason,
         "a foreign queue does not signal",
     )?;

@@ -12,6 +12,7 @@ use piton_sync::{
     atomic::{AtomicU64, Ordering},
     thread,
 };
+use std::panic::Location;
 use std::sync::Arc;
 
 cases! { "teardown":
@@ -35,7 +36,7 @@ fn a_dropped_queue_runs_what_was_submitted(subject: &Subject) -> Checked {
         let mut function: Option<HostFunction> = Some(Box::new(move || {
             counter.fetch_add(1, Ordering::AcqRel);
         }));
-        accepted(host.call(&*queue, &mut function))?;
+        accepted(host.call(&*queue, &mut function, Location::caller()))?;
     }
     drop(queue);
     for _ in 0..LOOKS {

@@ -46,7 +46,7 @@ fn slots_are_empty_until_written(subject: &Subject) -> Checked {
         (3, false),
         "a pool has the slots asked for",
     )?;
-    accepted(clock(&stage)?.write(&*queue, &pool, 1))?;
+    accepted(queue.write_timestamp(&pool, 1))?;
     finish(&queue)?;
     let written = [pool.read(0)?, pool.read(1)?, pool.read(2)?].map(|time| time.is_some());
     ensure_eq(written, [false, true, false], "one slot was written")
@@ -59,7 +59,7 @@ fn times_of_one_queue_are_in_order(subject: &Subject) -> Checked {
     let pool = clock(&stage)?.create(10)?;
     for index in 0..10 {
         accepted(fill_word(&queue, &buffer, index))?;
-        accepted(clock(&stage)?.write(&*queue, &pool, index))?;
+        accepted(queue.write_timestamp(&pool, index))?;
     }
     finish(&queue)?;
     let mut times = vec![before];
@@ -88,7 +88,7 @@ fn slots_that_are_not_there_are_refused(subject: &Subject) -> Checked {
             |kind| *kind == invalid,
             "no such slot to read",
         )?;
-        let written = clock(&stage)?.write(&*queue, &pool, index);
+        let written = queue.write_timestamp(&pool, index);
         refused(written, |kind| *kind == invalid, "no such slot to write")?;
     }
     ensure_eq(
@@ -115,13 +115,13 @@ fn a_full_queue_leaves_the_slot_alone(subject: &Subject) -> Checked {
     let stage = Stage::open(subject)?;
     let queue = stage.queue()?;
     let pool = clock(&stage)?.create(1)?;
-    accepted(clock(&stage)?.write(&*queue, &pool, 0))?;
+    accepted(queue.write_timestamp(&pool, 0))?;
     finish(&queue)?;
     let (blocked, buffer) = (stage.queue()?, stage.buffer(64)?);
     let gate = crate::cases::queues::Gate::close(&stage, &blocked)?;
     let before = pool.read(0)?;
     while let Admission::Accepted(_) = fill_word(&blocked, &buffer, 0)? {}
-    let admission = clock(&stage)?.write(&*blocked, &pool, 0)?;
+    let admission = blocked.write_timestamp(&pool, 0)?;
     ensure_eq(admission, Admission::Full, "the queue is full")?;
     ensure_eq(
         pool.read(0)?,
@@ -141,12 +141,12 @@ fn a_pool_of_another_driver_is_foreign(subject: &Subject) -> Checked {
     let (queue, foreign_queue) = (stage.queue()?, other.queue()?);
     let (own, foreign) = (clock(&stage)?.create(1)?, clock(&other)?.create(1)?);
     refused(
-        clock(&stage)?.write(&*queue, &foreign, 0),
+        queue.write_timestamp(&foreign, 0),
         is_foreign,
         "a foreign pool",
     )?;
     refused(
-        clock(&stage)?.write(&*foreign_queue, &own, 0),
+        foreign_queue.write_timestamp(&own, 0),
         is_foreign,
         "a foreign queue",
     )
@@ -159,6 +159,6 @@ fn a_pool_of_another_device_is_foreign(subject: &Subject) -> Checked {
         return Ok(());
     };
     let (foreign, queue) = (times.create(1)?, stage.queue()?);
-    let result = clock(&stage)?.write(&*queue, &foreign, 0);
+    let result = queue.write_timestamp(&foreign, 0);
     refused(result, is_foreign, "another device's pool is foreign")
 }

@@ -7,6 +7,7 @@ use crate::{
     subject::{Subject, TestKernels},
 };
 use piton_driver::{ExecutionTrace, Grid, HostFunction, Operation};
+use std::panic::Location;
 
 cases! { "trace":
     records_say_what_ran [ExecutionTrace HostMemory],
@@ -62,7 +63,7 @@ fn host_functions_are_recorded(subject: &Subject) -> Checked {
     };
     trace(&stage)?.start(10);
     let mut function: Option<HostFunction> = Some(Box::new(|| {}));
-    accepted(host.call(&*queue, &mut function))?;
+    accepted(host.call(&*queue, &mut function, Location::caller()))?;
     finish(&queue)?;
     let (records, _) = trace(&stage)?.finish();
     let seen: Vec<_> = records

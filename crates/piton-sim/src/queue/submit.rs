@@ -7,9 +7,10 @@ use crate::{
     kernel::SimKernel,
     parameters::MAX_ARGUMENT_BYTES,
 };
+use piton_driver as contract;
 use piton_driver::{
     Admission, DeviceId, DevicePtr, DeviceRange, DriverError, ErrorKind, FillPattern,
-    HardwareQueue, Launch, Operation, Position, Priority, Queue, QueueFailure, QueueId,
+    HardwareQueue, Launch, Operation, Origin, Position, Priority, Queue, QueueFailure, QueueId,
     ResourceKind, WaitOutcome,
 };
 use std::{any::Any, ptr::NonNull, sync::Arc, task::Waker, time::Instant};
@@ -110,6 +111,100 @@ impl SimQueue {
         }
     }
 
+    /// Checks a command that is no launch, and takes hold of what it names.
+    fn check(
+        &self,
+        command: &contract::Command<'_>,
+        operation: Operation,
+    ) -> Result<Command, DriverError> {
+        let device = &self.core.device;
+        let error = |kind| device.error(kind, operation);
+        Ok(match *command {
+            contract::Command::CopyToDevice { dst, src, bytes } => Command::CopyToDevice {
+                dst: self.device_range(dst, bytes, operation)?,
+                src: self.host_range(src, bytes, operation)?,
+            },
+            contract::Command::CopyToHost { dst, src, bytes } => Command::CopyToHost {
+                src: self.device_range(src, bytes, operation)?,
+                dst: self.host_range(dst, bytes, operation)?,
+            },
+            contract::Command::CopyOnDevice { dst, src, bytes } => {
+                self.check_copy(dst, src, bytes)?
+            }
+            contract::Command::CopyPeer { dst, src, bytes } => {
+                device.check_peer_copy(dst, src, bytes).map_err(error)?;
+                Command::CopyPeer { dst, src, bytes }
+            }
+            contract::Command::Fill {
+                dst,
+                pattern,
+                bytes,
+            } => self.check_fill(dst, pattern, bytes)?,
+            contract::Command::WaitQueue { queue, position } => self.check_wait(queue, position)?,
+            contract::Command::WaitSemaphore { semaphore, value } => Command::WaitSemaphore {
+                semaphore: device.own_semaphore(semaphore, operation)?,
+                value,
+            },
+            contract::Command::SignalSemaphore { semaphore, value } => Command::SignalSemaphore {
+                semaphore: device.own_semaphore(semaphore, operation)?,
+                value,
+            },
+            contract::Command::WriteTimestamp { pool, index } => Command::WriteTimestamp {
+                pool: device.own_timestamps(pool, index)?,
+                index,
+            },
+            _ => return Err(error(ErrorKind::Unsupported)),
+        })
+    }
+
+    fn check_copy(
+        &self,
+        dst: DevicePtr,
+        src: DevicePtr,
+        bytes: u64,
+    ) -> Result<Command, DriverError> {
+        let operation = Operation::CopyOnDevice;
+        let dst = self.device_range(dst, bytes, operation)?;
+        let src = self.device_range(src, bytes, operation)?;
+        if dst.overlaps(src) {
+            let address = src.start;
+            let kind = ErrorKind::AlreadyMapped { address, bytes };
+            return Err(self.core.device.error(kind, operation));
+        }
+        Ok(Command::CopyOnDevice { dst, src })
+    }
+
+    fn check_fill(
+        &self,
+        dst: DevicePtr,
+        pattern: FillPattern,
+        bytes: u64,
+    ) -> Result<Command, DriverError> {
+        let alignment = pattern.bytes();
+        for value in [dst.address(), bytes] {
+            if !value.is_multiple_of(alignment) {
+                let kind = ErrorKind::Misaligned { value, alignment };
+                return Err(self.core.device.error(kind, Operation::Fill));
+            }
+        }
+        let dst = self.device_range(dst, bytes, Operation::Fill)?;
+        Ok(Command::Fill { dst, pattern })
+    }
+
+    fn check_wait(&self, other: &dyn Queue, position: Position) -> Result<Command, DriverError> {
+        let device = &self.core.device;
+        let given = other.device();
+        let foreign = || device.error(ErrorKind::ForeignObject { given }, Operation::WaitQueue);
+        let other: &dyn Any = other;
+        let other = other.downcast_ref::<Self>().ok_or_else(foreign)?;
+        if !other.core.device.is_beside(device) {
+            return Err(foreign());
+        }
+        other.check_position(position, Operation::WaitQueue)?;
+        let queue = Arc::clone(&other.core);
+        Ok(Command::WaitQueue { queue, position })
+    }
+
     fn check_position(&self, position: Position, operation: Operation) -> Result<(), DriverError> {
         let submitted = Position::new(self.core.submitted());
         if position > submitted {
@@ -156,104 +251,27 @@ unsafe impl Queue for SimQueue {
         self.core.failure()
     }
 
-    unsafe fn launch(&self, launch: &Launch<'_>) -> Result<Admission, DriverError> {
-        let kernel = self.check_launch(launch)?;
-        self.core.device.gate(Operation::Launch)?;
-        Ok(self.core.submit(|state| {
-            let arguments = state.parameters.push(launch.arguments, launch.extents)?;
-            Some(Command::Launch {
-                kernel,
-                grid: launch.grid,
-                arguments,
-            })
-        }))
-    }
-
-    unsafe fn copy_to_device(
+    unsafe fn submit(
         &self,
-        dst: DevicePtr,
-        src: NonNull<u8>,
-        bytes: u64,
+        command: &contract::Command<'_>,
+        origin: Origin,
     ) -> Result<Admission, DriverError> {
-        let operation = Operation::CopyToDevice;
-        let dst = self.device_range(dst, bytes, operation)?;
-        let src = self.host_range(src, bytes, operation)?;
-        self.core.device.gate(operation)?;
-        Ok(self
-            .core
-            .submit(|_| Some(Command::CopyToDevice { dst, src })))
-    }
-
-    unsafe fn copy_to_host(
-        &self,
-        dst: NonNull<u8>,
-        src: DevicePtr,
-        bytes: u64,
-    ) -> Result<Admission, DriverError> {
-        let operation = Operation::CopyToHost;
-        let src = self.device_range(src, bytes, operation)?;
-        let dst = self.host_range(dst, bytes, operation)?;
-        self.core.device.gate(operation)?;
-        Ok(self.core.submit(|_| Some(Command::CopyToHost { dst, src })))
-    }
-
-    unsafe fn copy_on_device(
-        &self,
-        dst: DevicePtr,
-        src: DevicePtr,
-        bytes: u64,
-    ) -> Result<Admission, DriverError> {
-        let operation = Operation::CopyOnDevice;
-        let dst = self.device_range(dst, bytes, operation)?;
-        let src = self.device_range(src, bytes, operation)?;
-        if dst.overlaps(src) {
-            let kind = ErrorKind::AlreadyMapped {
-                address: src.start,
-                bytes,
-            };
-            return Err(self.core.device.error(kind, operation));
+        let operation = command.operation();
+        if let contract::Command::Launch(launch) = command {
+            let kernel = self.check_launch(launch)?;
+            self.core.device.gate(operation)?;
+            return Ok(self.core.submit(origin, |state| {
+                let arguments = state.parameters.push(launch.arguments, launch.extents)?;
+                Some(Command::Launch {
+                    kernel,
+                    grid: launch.grid,
+                    arguments,
+                })
+            }));
         }
+        let command = self.check(command, operation)?;
         self.core.device.gate(operation)?;
-        Ok(self
-            .core
-            .submit(|_| Some(Command::CopyOnDevice { dst, src })))
-    }
-
-    unsafe fn fill(
-        &self,
-        dst: DevicePtr,
-        pattern: FillPattern,
-        bytes: u64,
-    ) -> Result<Admission, DriverError> {
-        let device = &self.core.device;
-        let alignment = pattern.bytes();
-        for value in [dst.address(), bytes] {
-            if !value.is_multiple_of(alignment) {
-                return Err(
-                    device.error(ErrorKind::Misaligned { value, alignment }, Operation::Fill)
-                );
-            }
-        }
-        let dst = self.device_range(dst, bytes, Operation::Fill)?;
-        device.gate(Operation::Fill)?;
-        Ok(self.core.submit(|_| Some(Command::Fill { dst, pattern })))
-    }
-
-    fn wait_for(&self, other: &dyn Queue, position: Position) -> Result<Admission, DriverError> {
-        let device = &self.core.device;
-        let given = other.device();
-        let foreign = || device.error(ErrorKind::ForeignObject { given }, Operation::WaitQueue);
-        let other: &dyn Any = other;
-        let other = other.downcast_ref::<Self>().ok_or_else(foreign)?;
-        if !other.core.device.is_beside(device) {
-            return Err(foreign());
-        }
-        other.check_position(position, Operation::WaitQueue)?;
-        device.gate(Operation::WaitQueue)?;
-        let queue = Arc::clone(&other.core);
-        Ok(self
-            .core
-            .submit(|_| Some(Command::WaitQueue { queue, position })))
+        Ok(self.core.submit(origin, |_| Some(command)))
     }
 
     fn flush(&self) -> Result<(), DriverError> {

@@ -249,7 +249,7 @@ pub(crate) fn copy_to_peer(
         ptr: src,
     };
     // SAFETY: tests keep both ends alive until they have waited.
-    unsafe { device.peers().unwrap().copy(&**queue, dst, src, bytes) }
+    unsafe { queue.copy_peer(dst, src, bytes) }
 }
 
 /// As [`Pinned::send`] and [`Pinned::fetch`], with the device's answer.

@@ -6,8 +6,9 @@ use super::{
 };
 use piton_driver::{
     Admission, Device, DeviceId, DeviceInfo, DriverError, ErrorKind, HardwareQueue, HostFunction,
-    HostFunctions, Kernels, Limits, Memory, Operation, Placement, Priority, PriorityRange, Queue,
-    QueueOptions, Queues, ResourceKind, Semaphore, Semaphores, TimestampPool, Timestamps,
+    HostFunctions, Kernels, Limits, Memory, Operation, Origin, Placement, Priority, PriorityRange,
+    Queue, QueueOptions, Queues, ResourceKind, Semaphore, Semaphores, SignalledBy, TimestampPool,
+    Timestamps,
 };
 use piton_sync::Mutex;
 use std::{any::Any, sync::Arc};
@@ -157,8 +158,9 @@ impl HostFunctions for FakeDevice {
         &self,
         queue: &dyn Queue,
         function: &mut Option<HostFunction>,
+        origin: Origin,
     ) -> Result<Admission, DriverError> {
-        Ok(fake(queue).push_from(function, Work::Host))
+        Ok(fake(queue).push_from(function, Work::Host, origin))
     }
 }
 
@@ -185,22 +187,17 @@ impl Timestamps for FakeDevice {
         let slots = vec![None; slots as usize];
         Ok(Arc::new(Pool(Arc::new(Mutex::new(slots)))))
     }
-    fn write(
-        &self,
-        queue: &dyn Queue,
-        pool: &Arc<dyn TimestampPool>,
-        index: u32,
-    ) -> Result<Admission, DriverError> {
-        let pool: &dyn Any = &**pool;
-        let slots = Arc::clone(&pool.downcast_ref::<Pool>().unwrap().0);
-        Ok(fake(queue).push(Work::Stamp(slots, index as usize)))
-    }
+}
+
+pub(crate) fn slots(pool: &Arc<dyn TimestampPool>) -> Arc<Mutex<Vec<Option<u64>>>> {
+    let pool: &dyn Any = &**pool;
+    Arc::clone(&pool.downcast_ref::<Pool>().unwrap().0)
 }
 
 #[derive(Debug)]
 struct Counter(Arc<Mutex<u64>>);
 
-fn cell(semaphore: &Arc<dyn Semaphore>) -> Arc<Mutex<u64>> {
+pub(crate) fn cell(semaphore: &Arc<dyn Semaphore>) -> Arc<Mutex<u64>> {
     let semaphore: &dyn Any = &**semaphore;
     Arc::clone(&semaphore.downcast_ref::<Counter>().unwrap().0)
 }
@@ -227,23 +224,7 @@ unsafe impl Semaphore for Counter {
 }
 
 impl Semaphores for FakeDevice {
-    fn create(&self, initial: u64) -> Result<Arc<dyn Semaphore>, DriverError> {
+    fn create(&self, initial: u64, _: SignalledBy) -> Result<Arc<dyn Semaphore>, DriverError> {
         Ok(Arc::new(Counter(Arc::new(Mutex::new(initial)))))
-    }
-    fn wait(
-        &self,
-        queue: &dyn Queue,
-        semaphore: &Arc<dyn Semaphore>,
-        value: u64,
-    ) -> Result<Admission, DriverError> {
-        Ok(fake(queue).push(Work::WaitValue(cell(semaphore), value)))
-    }
-    fn signal(
-        &self,
-        queue: &dyn Queue,
-        semaphore: &Arc<dyn Semaphore>,
-        value: u64,
-    ) -> Result<Admission, DriverError> {
-        Ok(fake(queue).push(Work::Signal(cell(semaphore), value)))
     }
 }

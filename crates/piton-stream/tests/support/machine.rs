@@ -1,8 +1,8 @@
 //! The engine of the fake device: books of queues, and one step of one of them.
 
 use piton_driver::{
-    DeviceId, DriverError, ErrorKind, Fault, HostFunction, Operation, Position, QueueFailure,
-    QueueId,
+    DeviceId, DriverError, ErrorKind, Fault, HostFunction, Operation, Origin, Position,
+    QueueFailure, QueueId,
 };
 use piton_sync::Mutex;
 use std::{
@@ -26,6 +26,19 @@ pub(crate) enum Work {
     Signal(Arc<Mutex<u64>>, u64),
 }
 
+impl Work {
+    pub(crate) fn operation(&self) -> Operation {
+        match self {
+            Self::Touch(operation) | Self::Trap(operation) => *operation,
+            Self::WaitQueue(..) => Operation::WaitQueue,
+            Self::Host(_) => Operation::CallHost,
+            Self::Stamp(..) => Operation::WriteTimestamp,
+            Self::WaitValue(..) => Operation::WaitSemaphore,
+            Self::Signal(..) => Operation::SignalSemaphore,
+        }
+    }
+}
+
 /// A command that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
@@ -47,6 +60,8 @@ pub(crate) enum Step {
 pub(crate) struct Book {
     pub(crate) device: u32,
     pub(crate) commands: VecDeque<Work>,
+    /// What each command is, and where it was submitted.
+    pub(crate) origins: VecDeque<(Operation, Origin)>,
     pub(crate) submitted: u64,
     pub(crate) completed: u64,
     pub(crate) failure: Option<QueueFailure>,
@@ -187,11 +202,14 @@ impl Inner {
     fn end(&mut self, queue: usize, error: Option<ErrorKind>) -> Vec<Waker> {
         let book = &mut self.books[queue];
         let position = book.completed + 1;
+        let (operation, origin) = book.origins.pop_front().unzip();
+        let operation = operation.unwrap_or(Operation::Fill);
         let did = error.is_none() && book.failure.is_none();
         if let (Some(kind), None) = (error, book.failure) {
             book.failure = Some(QueueFailure {
                 position: Position::new(position),
-                error: DriverError::new(kind, Operation::Fill, DeviceId(book.device)),
+                error: DriverError::new(kind, operation, DeviceId(book.device)),
+                origin,
             });
         }
         book.completed = position;

@@ -4,13 +4,14 @@
 
 use super::{
     TRAP,
+    device::{cell, slots},
     machine::{Machine, Work},
 };
 use piton_driver::{
-    Admission, DeviceId, DevicePtr, DriverError, ErrorKind, FillPattern, HardwareQueue, Launch,
-    Operation, Position, Priority, Queue, QueueFailure, QueueId, WaitOutcome,
+    Admission, Command, DeviceId, DriverError, ErrorKind, HardwareQueue, Operation, Origin,
+    Position, Priority, Queue, QueueFailure, QueueId, WaitOutcome,
 };
-use std::{any::Any, ptr::NonNull, sync::Arc, task::Waker, time::Instant};
+use std::{any::Any, sync::Arc, task::Waker, time::Instant};
 
 #[derive(Debug)]
 pub(crate) struct FakeQueue {
@@ -27,7 +28,7 @@ pub(crate) struct FakeQueue {
 }
 
 impl FakeQueue {
-    pub(crate) fn push(&self, work: Work) -> Admission {
+    pub(crate) fn push(&self, work: Work, origin: Origin) -> Admission {
         let mut inner = self.machine.inner.lock();
         let book = &mut inner.books[self.index];
         if book.submitted - book.completed >= self.capacity {
@@ -37,6 +38,7 @@ impl FakeQueue {
             }
             return Admission::Full;
         }
+        book.origins.push_back((work.operation(), origin));
         book.commands.push_back(work);
         book.submitted += 1;
         Admission::Accepted(Position::new(book.submitted))
@@ -47,12 +49,13 @@ impl FakeQueue {
         &self,
         slot: &mut Option<T>,
         work: impl FnOnce(T) -> Work,
+        origin: Origin,
     ) -> Admission {
         if self.submitted().get() - self.completed().get() >= self.capacity {
             return Admission::Full;
         }
         slot.take()
-            .map_or(Admission::Full, |value| self.push(work(value)))
+            .map_or(Admission::Full, |value| self.push(work(value), origin))
     }
 
     fn error(&self, kind: ErrorKind, operation: Operation) -> DriverError {
@@ -95,58 +98,34 @@ unsafe impl Queue for FakeQueue {
     fn failure(&self) -> Option<QueueFailure> {
         self.machine.inner.lock().books[self.index].failure
     }
-    unsafe fn launch(&self, _: &Launch<'_>) -> Result<Admission, DriverError> {
-        Ok(self.push(Work::Touch(Operation::Launch)))
-    }
-    unsafe fn copy_to_device(
+    unsafe fn submit(
         &self,
-        _: DevicePtr,
-        _: NonNull<u8>,
-        _: u64,
+        command: &Command<'_>,
+        origin: Origin,
     ) -> Result<Admission, DriverError> {
-        Ok(self.push(Work::Touch(Operation::CopyToDevice)))
-    }
-    unsafe fn copy_to_host(
-        &self,
-        _: NonNull<u8>,
-        _: DevicePtr,
-        _: u64,
-    ) -> Result<Admission, DriverError> {
-        Ok(self.push(Work::Touch(Operation::CopyToHost)))
-    }
-    unsafe fn copy_on_device(
-        &self,
-        _: DevicePtr,
-        _: DevicePtr,
-        _: u64,
-    ) -> Result<Admission, DriverError> {
-        Ok(self.push(Work::Touch(Operation::CopyOnDevice)))
-    }
-    unsafe fn fill(
-        &self,
-        dst: DevicePtr,
-        _: FillPattern,
-        bytes: u64,
-    ) -> Result<Admission, DriverError> {
-        if bytes == 0 {
-            let maximum = u64::MAX;
-            let kind = ErrorKind::InvalidSize { bytes, maximum };
-            return Err(self.error(kind, Operation::Fill));
-        }
-        Ok(self.push(if dst == TRAP {
-            Work::Trap(Operation::Fill)
-        } else {
-            Work::Touch(Operation::Fill)
-        }))
-    }
-    fn wait_for(&self, other: &dyn Queue, position: Position) -> Result<Admission, DriverError> {
-        let given = other.device();
-        let other: &dyn Any = other;
-        let Some(other) = other.downcast_ref::<Self>() else {
-            return Err(self.error(ErrorKind::ForeignObject { given }, Operation::WaitQueue));
+        let work = match *command {
+            Command::Fill { bytes: 0, .. } => {
+                let (bytes, maximum) = (0, u64::MAX);
+                let kind = ErrorKind::InvalidSize { bytes, maximum };
+                return Err(self.error(kind, Operation::Fill));
+            }
+            Command::Fill { dst: TRAP, .. } => Work::Trap(Operation::Fill),
+            Command::WaitQueue { queue, position } => {
+                let given = queue.device();
+                let other: &dyn Any = queue;
+                let Some(other) = other.downcast_ref::<Self>() else {
+                    let kind = ErrorKind::ForeignObject { given };
+                    return Err(self.error(kind, Operation::WaitQueue));
+                };
+                other.known(position, Operation::WaitQueue)?;
+                Work::WaitQueue(other.index, position.get())
+            }
+            Command::WaitSemaphore { semaphore, value } => Work::WaitValue(cell(semaphore), value),
+            Command::SignalSemaphore { semaphore, value } => Work::Signal(cell(semaphore), value),
+            Command::WriteTimestamp { pool, index } => Work::Stamp(slots(pool), index as usize),
+            _ => Work::Touch(command.operation()),
         };
-        other.known(position, Operation::WaitQueue)?;
-        Ok(self.push(Work::WaitQueue(other.index, position.get())))
+        Ok(self.push(work, origin))
     }
     fn flush(&self) -> Result<(), DriverError> {
         Ok(())
