@@ -1,1 +1,1 @@
-//! Criterion benchmarks of the piton crates; see `benches/`.
+//! Benchmarks of the piton crates; see `benches/`.
