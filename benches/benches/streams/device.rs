@@ -23,7 +23,7 @@ use std::{
 /// The name its module is registered under.
 pub(crate) const MODULE: &str = "bench";
 
-/// A device in real time with the process's shared workers, and streams on it.
+/// A device in real time, and streams on it.
 pub(crate) struct Rig {
     _driver: SimDriver,
     pub(crate) device: Arc<dyn Device>,
@@ -47,12 +47,16 @@ pub(crate) struct Stamp {
 }
 
 impl Rig {
-    pub(crate) fn new() -> Self {
+    /// A device with workers of its own, or with the process's: one a core but one.
+    pub(crate) fn new(workers: Option<u32>) -> Self {
         let config = DeviceConfig {
             memory_bytes: 64 << 20,
             ..DeviceConfig::default()
         };
-        let driver = must(SimDriver::new(SimConfig::uniform(1, &config)));
+        let driver = must(SimDriver::new(SimConfig {
+            workers,
+            ..SimConfig::uniform(1, &config)
+        }));
         let stamp = Arc::new(Stamp::new());
         driver.register(module(&stamp));
         let device = must(driver.open(DeviceId(0)));

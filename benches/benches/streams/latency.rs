@@ -2,11 +2,14 @@
 
 use crate::{
     device::{Rig, Stamp, launch, must},
-    measure::{Effort, Quantiles, sample, spin_for},
+    measure::{Effort, Samples, sample, spin_for},
     naive::{Event, Lane, Measured, Runtime},
     session::Session,
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Long enough for a worker to fall asleep and its core to halt.
 const IDLE: Duration = Duration::from_micros(100);
@@ -49,7 +52,7 @@ pub(crate) fn measure(session: &mut Session) {
     );
 }
 
-fn start(rig: &Rig, effort: Effort, idle: Duration) -> Quantiles {
+fn start(rig: &Rig, effort: Effort, idle: Duration) -> Samples {
     let stream = rig.stream();
     sample(effort, 1, |samples| {
         spin_for(idle);
@@ -60,7 +63,7 @@ fn start(rig: &Rig, effort: Effort, idle: Duration) -> Quantiles {
     })
 }
 
-fn round_trip(rig: &Rig, effort: Effort, idle: Duration) -> Quantiles {
+fn round_trip(rig: &Rig, effort: Effort, idle: Duration) -> Samples {
     let stream = rig.stream();
     sample(effort, 1, |samples| {
         spin_for(idle);
@@ -72,7 +75,7 @@ fn round_trip(rig: &Rig, effort: Effort, idle: Duration) -> Quantiles {
 }
 
 /// Two streams that wait for each other in turn, from the opening of the gate to the end of the last.
-fn hop(rig: &Rig, effort: Effort) -> Quantiles {
+fn hop(rig: &Rig, effort: Effort) -> Samples {
     let (streams, mut gate) = ([rig.stream(), rig.stream()], rig.gate());
     sample(effort, HOPS, |samples| {
         gate.hold([&streams[0]]);
@@ -82,7 +85,7 @@ fn hop(rig: &Rig, effort: Effort) -> Quantiles {
             must(to.wait(&from.record()));
             launch(to, &rig.empty, &[]);
         }
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         gate.open();
         must(streams[HOPS as usize % 2].synchronize());
         samples.push(started.elapsed());
@@ -92,7 +95,7 @@ fn hop(rig: &Rig, effort: Effort) -> Quantiles {
 struct Start(Effort, Duration);
 
 impl Measured for Start {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Quantiles> {
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
         let (lane, stamp) = (runtime.lane(), Arc::new(Stamp::new()));
         Some(sample(self.0, 1, |samples| {
             spin_for(self.1);
@@ -105,7 +108,7 @@ impl Measured for Start {
 struct RoundTrip(Effort, Duration);
 
 impl Measured for RoundTrip {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Quantiles> {
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
         let lane = runtime.lane();
         Some(sample(self.0, 1, |samples| {
             spin_for(self.1);
@@ -118,7 +121,7 @@ impl Measured for RoundTrip {
 struct Hop(Effort);
 
 impl Measured for Hop {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Quantiles> {
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
         let lanes = [runtime.lane(), runtime.lane()];
         Some(sample(self.0, HOPS, |samples| {
             let gate = Arc::new(Event::default());
@@ -132,7 +135,7 @@ impl Measured for Hop {
                     chain(lane, HOPS, end);
                 });
             }
-            let started = std::time::Instant::now();
+            let started = Instant::now();
             gate.set();
             last.wait();
             samples.push(started.elapsed());

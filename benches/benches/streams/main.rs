@@ -1,6 +1,6 @@
 //! Streams on the simulated device beside what someone would write instead, in one run.
 //!
-//! `cargo bench -p piton-benches --bench streams [-- --quick] [--load N] [--only TEXT] [--alone] [--json]`
+//! `cargo bench -p piton-benches --bench streams [-- --quick] [--load N] [--workers N] [--only TEXT] [--alone] [--json]`
 //!
 //! A program of its own and not a criterion benchmark: what counts is p99 and p99.9 as well as p50, and the ratio to
 //! baselines that took turns with it on the same cores. Nothing is pinned. What the figures mean and where
@@ -43,6 +43,9 @@ struct Options {
     /// So many threads spin all the while.
     #[arg(long, default_value_t = 0)]
     load: u32,
+    /// Worker threads of the device.
+    #[arg(long)]
+    workers: Option<u32>,
     /// Only operations whose name contains this.
     #[arg(long)]
     only: Option<String>,
@@ -66,6 +69,7 @@ fn main() {
     let report = Report {
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         load: options.load,
+        workers: options.workers,
         load_before,
         load_after: load::average(),
         clock: measure::clock(session.effort),
@@ -81,7 +85,7 @@ fn main() {
 
 fn run(options: &Options) -> Session {
     let mut session = Session {
-        rig: Rig::new(),
+        rig: Rig::new(options.workers),
         effort: if options.quick {
             Effort::QUICK
         } else {

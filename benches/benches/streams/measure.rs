@@ -3,6 +3,9 @@
 //! One sample is the mean time of a batch of operations timed together: reading the clock costs about as much as the
 //! shorter operations, so those are timed by the batch and the table says how many there are in one. Their p99 is then
 //! that of batch means: a single slow operation shows by a batch's share of it.
+//!
+//! What is compared takes turns: each is measured in [`TURNS`] parts, every time with new streams and threads, so that
+//! a machine that slows down, or a lucky address, is shared by all.
 
 use serde::Serialize;
 use std::{
@@ -10,25 +13,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much is measured.
+/// Parts in which each figure is measured.
+pub(crate) const TURNS: usize = 5;
+
+/// How much is measured in one turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     /// Samples that are enough.
     samples: usize,
-    /// Time after which what there is must do, for each figure.
+    /// Time after which what there is must do.
     limit: Duration,
 }
 
 impl Effort {
-    /// Enough for a p99.9 with ten samples above it.
+    /// Enough in all turns for a p99.9 with twenty samples above it.
     pub(crate) const FULL: Self = Self {
-        samples: 20_000,
-        limit: Duration::from_millis(800),
+        samples: 4_000,
+        limit: Duration::from_millis(200),
     };
     /// A run of a few seconds, to see that it runs.
     pub(crate) const QUICK: Self = Self {
-        samples: 1_000,
-        limit: Duration::from_millis(40),
+        samples: 200,
+        limit: Duration::from_millis(10),
     };
 
     /// For rounds so long that fewer samples must do.
@@ -75,34 +81,38 @@ impl Samples {
             .push(took.as_secs_f64() * 1e9 / f64::from(self.batch));
     }
 
-    fn quantiles(mut self) -> Quantiles {
+    /// Takes in what another turn found.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.values.extend(other.values);
+    }
+
+    pub(crate) fn quantiles(mut self) -> Quantiles {
         self.values.sort_by(f64::total_cmp);
-        let at = |per_mille: usize| {
-            let index = self.values.len() * per_mille / 1000;
-            let last = self.values.len().saturating_sub(1);
-            self.values
-                .get(index.min(last))
-                .copied()
-                .unwrap_or(f64::NAN)
-        };
         Quantiles {
-            p50: at(500),
-            p99: at(990),
-            p999: at(999),
+            p50: self.at(500),
+            p99: self.at(990),
+            p999: self.at(999),
             samples: self.values.len(),
             batch: self.batch,
         }
     }
+
+    /// The value that so many of a thousand do not exceed; the values are sorted.
+    fn at(&self, per_mille: usize) -> f64 {
+        let last = self.values.len().saturating_sub(1);
+        let index = (self.values.len() * per_mille / 1000).min(last);
+        self.values.get(index).copied().unwrap_or(f64::NAN)
+    }
 }
 
 /// Runs rounds until there are enough samples or the time is up. The first twentieth is thrown away.
-pub(crate) fn sample(effort: Effort, batch: u32, mut round: impl FnMut(&mut Samples)) -> Quantiles {
+pub(crate) fn sample(effort: Effort, batch: u32, mut round: impl FnMut(&mut Samples)) -> Samples {
     let warm_up = Effort {
         samples: effort.samples / 20,
         limit: effort.limit / 20,
     };
     drop(rounds(warm_up, batch, &mut round));
-    rounds(effort, batch, &mut round).quantiles()
+    rounds(effort, batch, &mut round)
 }
 
 fn rounds(effort: Effort, batch: u32, round: &mut impl FnMut(&mut Samples)) -> Samples {
@@ -127,5 +137,5 @@ pub(crate) fn spin_for(time: Duration) {
 
 /// What timing adds to a sample: the clock read twice.
 pub(crate) fn clock(effort: Effort) -> Quantiles {
-    sample(effort, 1, |samples| samples.time(|| ()))
+    sample(effort, 1, |samples| samples.time(|| ())).quantiles()
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     device::{MODULE, Rig, must},
-    measure::{Effort, Quantiles, sample},
+    measure::{Effort, Samples, sample},
     session::Session,
 };
 use piton_driver::ModuleImage;
@@ -14,7 +14,7 @@ pub(crate) fn measure(session: &mut Session) {
     });
 }
 
-fn load(rig: &Rig, effort: Effort) -> Quantiles {
+fn load(rig: &Rig, effort: Effort) -> Samples {
     sample(effort, 16, |samples| {
         samples.time(|| {
             let module = must(rig.device.kernels().load(ModuleImage::Registered(MODULE)));

@@ -11,7 +11,7 @@
 //! Operations that need order have no figure where there is none.
 
 use crate::{
-    measure::Quantiles,
+    measure::Samples,
     pools::{Rayon, Tokio},
 };
 use piton_sync::thread;
@@ -85,7 +85,7 @@ pub(crate) trait Runtime {
 /// One thing measured on any of them.
 pub(crate) trait Measured {
     /// `None` where the runtime has no such operation.
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Quantiles>;
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples>;
 }
 
 /// All four.
@@ -102,7 +102,7 @@ impl Baselines {
     }
 
     /// Measures on each, in the order of [`NAMES`].
-    pub(crate) fn measure(&self, measured: &impl Measured) -> [Option<Quantiles>; 4] {
+    pub(crate) fn measure(&self, measured: &impl Measured) -> [Option<Samples>; 4] {
         [
             measured.on(&Crossbeam),
             measured.on(&Rayon),

@@ -2,7 +2,7 @@
 
 use crate::{
     device::{Rig, launch, must},
-    measure::{Effort, Quantiles, sample},
+    measure::{Effort, Samples, sample},
     naive::{Event, Lane, Measured, Runtime},
     session::Session,
 };
@@ -71,7 +71,7 @@ fn waits(session: &mut Session, effort: Effort) {
     }
 }
 
-fn now(rig: &Rig, effort: Effort) -> Quantiles {
+fn now(rig: &Rig, effort: Effort) -> Samples {
     let stream = rig.stream();
     sample(effort, MANY, |samples| {
         samples.time(|| black_box(&stream).now());
@@ -79,14 +79,14 @@ fn now(rig: &Rig, effort: Effort) -> Quantiles {
 }
 
 /// Made and dropped.
-fn event(rig: &Rig, effort: Effort) -> Quantiles {
+fn event(rig: &Rig, effort: Effort) -> Samples {
     let stream = rig.stream();
     sample(effort, MANY, |samples| {
         samples.time(|| black_box(&stream).record());
     })
 }
 
-fn done(rig: &Rig, effort: Effort) -> Quantiles {
+fn done(rig: &Rig, effort: Effort) -> Samples {
     let stream = rig.stream();
     launch(&stream, &rig.empty, &[]);
     must(stream.synchronize());
@@ -96,7 +96,7 @@ fn done(rig: &Rig, effort: Effort) -> Quantiles {
     })
 }
 
-fn elided(rig: &Rig, effort: Effort, expected: Waited) -> Quantiles {
+fn elided(rig: &Rig, effort: Effort, expected: Waited) -> Samples {
     let (first, second, mut gate) = (rig.stream(), rig.stream(), rig.gate());
     if expected == Waited::Ordered {
         gate.hold([&first]);
@@ -119,7 +119,7 @@ fn elided(rig: &Rig, effort: Effort, expected: Waited) -> Quantiles {
 }
 
 /// Every wait is for a new place of a stream that is held back. The waiting stream is ordered after `lanes` streams.
-fn real(rig: &Rig, effort: Effort, lanes: usize) -> Quantiles {
+fn real(rig: &Rig, effort: Effort, lanes: usize) -> Samples {
     let others: Vec<Stream> = (0..lanes).map(|_| rig.stream()).collect();
     let (waiting, mut gate) = (rig.stream(), rig.gate());
     sample(effort, FEW, |samples| {
@@ -146,7 +146,7 @@ fn real(rig: &Rig, effort: Effort, lanes: usize) -> Quantiles {
 }
 
 /// A block last used at one place of another stream, which the taker is or is not ordered after.
-fn reuse(rig: &Rig, effort: Effort, is_ordered: bool) -> Quantiles {
+fn reuse(rig: &Rig, effort: Effort, is_ordered: bool) -> Samples {
     let (user, taker, mut gate) = (rig.stream(), rig.stream(), rig.gate());
     gate.hold([&user]);
     launch(&user, &rig.empty, &[]);
@@ -171,7 +171,7 @@ fn reuse(rig: &Rig, effort: Effort, is_ordered: bool) -> Quantiles {
 struct Record(Effort);
 
 impl Measured for Record {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Quantiles> {
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
         let lane = runtime.lane();
         R::IS_ORDERED.then(|| {
             sample(self.0, FEW, |samples| {
@@ -189,7 +189,7 @@ impl Measured for Record {
 struct Query(Effort);
 
 impl Measured for Query {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Quantiles> {
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
         let event = record(&runtime.lane());
         event.wait();
         Some(sample(self.0, MANY, |samples| {
@@ -202,7 +202,7 @@ impl Measured for Query {
 struct Wait(Effort);
 
 impl Measured for Wait {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Quantiles> {
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
         let (first, second) = (runtime.lane(), runtime.lane());
         R::IS_ORDERED.then(|| {
             let event = record(&first);

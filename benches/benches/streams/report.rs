@@ -27,8 +27,7 @@ impl Row {
         let target = self.target.map_or_else(String::new, figure);
         let batch = format!("{} x {}", piton.samples, piton.batch);
         let mut cells = vec![self.operation.clone(), batch];
-        cells.extend([piton.p50, piton.p99, piton.p999].map(figure));
-        cells.extend([target, verdict.to_owned()]);
+        cells.extend([figure(piton.p50), target, verdict.to_owned()]);
         let ratio = |quantiles: &Option<Quantiles>| {
             quantiles.map_or_else(
                 || "-".to_owned(),
@@ -36,6 +35,14 @@ impl Row {
             )
         };
         cells.extend(self.baselines.iter().map(ratio));
+        cells
+    }
+
+    fn tails(&self) -> Vec<String> {
+        let tail = |found: &Quantiles| format!("{} / {}", figure(found.p99), figure(found.p999));
+        let mut cells = vec![self.operation.clone(), tail(&self.piton)];
+        let baselines = self.baselines.iter().map(Option::as_ref);
+        cells.extend(baselines.map(|found| found.map_or_else(|| "-".to_owned(), tail)));
         cells
     }
 }
@@ -52,6 +59,8 @@ pub(crate) struct Sheet {
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) cores: usize,
+    /// Worker threads of the device; the default is one a core but one.
+    pub(crate) workers: Option<u32>,
     /// Threads of the foreign load.
     pub(crate) load: u32,
     /// What the system says of its load; a run of its own accounts for one or two.
@@ -67,16 +76,24 @@ impl Report {
     pub(crate) fn print(&self) {
         println!(
             "Nanoseconds an operation. N x M: N samples of M operations timed together, {} ns of a \
-             sample being the clock's. Baselines: p50, and in brackets over piton's.",
+             sample being the clock's. In brackets: baseline over piton.",
             figure(self.clock.p50),
         );
+        let workers = self.workers.unwrap_or_else(|| {
+            u32::try_from(self.cores.saturating_sub(1).max(1)).unwrap_or(u32::MAX)
+        });
         println!(
-            "Cores: {}. Foreign load of this run: {} threads. Load average before: {}; after: {}.\n",
+            "Cores: {}. Workers: {workers}. Foreign load: {} threads. Load average before: {}; after: {}.\n",
             self.cores, self.load, self.load_before, self.load_after
         );
-        let columns = ["operation", "N x M", "p50", "p99", "p99.9", "target", ""];
+        let columns = ["operation", "N x M", "p50", "target", ""];
         let columns: Vec<_> = columns.into_iter().chain(NAMES).collect();
-        println!("{}", table(&columns, self.rows.iter().map(Row::cells)));
+        println!(
+            "{}\n\np99 / p99.9",
+            table(&columns, self.rows.iter().map(Row::cells))
+        );
+        let columns: Vec<_> = ["operation", "piton"].into_iter().chain(NAMES).collect();
+        println!("{}", table(&columns, self.rows.iter().map(Row::tails)));
         for sheet in &self.sheets {
             println!("\n{}", sheet.title);
             println!("{}", table(&sheet.columns, sheet.rows.iter().cloned()));

@@ -8,11 +8,12 @@
 use crate::{
     HEAP,
     device::{Rig, launch, must},
-    measure::{Effort, Quantiles, sample},
+    measure::{Effort, sample},
     report::{Sheet, figure},
     session::Session,
 };
 use piton_stream::Stream;
+use std::time::Instant;
 
 const COUNTS: [usize; 5] = [1, 8, 64, 1000, 10_000];
 /// Launches a stream in one round.
@@ -39,10 +40,10 @@ fn launches(rig: &Rig, effort: Effort) -> Sheet {
     let mut first: Option<[f64; 4]> = None;
     let row = |count: usize| {
         let streams: Vec<_> = (0..count).map(|_| rig.stream()).collect();
-        let rounds = effort.fewer(count.clamp(10, 1000));
+        let rounds = effort.fewer(count.clamp(4, 200));
         let costs = [Turns::Bursts, Turns::OneByOne].map(|turns| {
             let submit = submit(rig, &streams, rounds, turns);
-            [submit.p50, to_the_end(rig, &streams, rounds, turns).p50]
+            [submit, to_the_end(rig, &streams, rounds, turns)]
         });
         let costs = [costs[0][0], costs[0][1], costs[1][0], costs[1][1]];
         let one = *first.get_or_insert(costs);
@@ -64,25 +65,29 @@ fn launches(rig: &Rig, effort: Effort) -> Sheet {
     }
 }
 
-fn submit(rig: &Rig, streams: &[Stream], effort: Effort, turns: Turns) -> Quantiles {
+fn submit(rig: &Rig, streams: &[Stream], effort: Effort, turns: Turns) -> f64 {
     let mut gate = rig.gate();
     sample(effort, batch(streams), |samples| {
         gate.hold(streams);
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         round(rig, streams, turns);
         samples.push(started.elapsed());
         gate.open();
         synchronize(streams);
     })
+    .quantiles()
+    .p50
 }
 
-fn to_the_end(rig: &Rig, streams: &[Stream], effort: Effort, turns: Turns) -> Quantiles {
+fn to_the_end(rig: &Rig, streams: &[Stream], effort: Effort, turns: Turns) -> f64 {
     sample(effort, batch(streams), |samples| {
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         round(rig, streams, turns);
         synchronize(streams);
         samples.push(started.elapsed());
     })
+    .quantiles()
+    .p50
 }
 
 fn batch(streams: &[Stream]) -> u32 {
@@ -111,10 +116,11 @@ fn synchronize(streams: &[Stream]) {
 
 /// What a stream costs: made, made and used, dropped.
 fn streams(rig: &Rig, effort: Effort) -> Sheet {
-    let made = sample(effort.fewer(20), 64, |samples| {
+    let made = sample(effort.fewer(4), 64, |samples| {
         let mut streams = Vec::with_capacity(64);
         samples.time(|| streams.push(rig.stream()));
-    });
+    })
+    .quantiles();
     let make = || -> Vec<_> { (0..MADE).map(|_| rig.stream()).collect() };
     // Once before, so that slots and tables are there.
     drop(make());

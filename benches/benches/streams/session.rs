@@ -2,8 +2,8 @@
 
 use crate::{
     device::Rig,
-    measure::{Effort, Quantiles},
-    naive::{Baselines, Measured},
+    measure::{Effort, Samples, TURNS},
+    naive::{Baselines, Measured, Runtime},
     report::{Row, Sheet},
 };
 
@@ -20,25 +20,33 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Measures an operation on piton, then on the baselines. The target is of the p50, in nanoseconds.
+    /// Measures an operation on piton and on the baselines, in turns. The target is of the p50, in nanoseconds.
     pub(crate) fn compare(
         &mut self,
         operation: &str,
         target: Option<f64>,
-        piton: impl FnOnce(&Rig) -> Quantiles,
+        piton: impl Fn(&Rig) -> Samples,
         naive: &impl Measured,
     ) {
-        if self.wants(operation) {
-            self.rows.push(Row {
-                operation: operation.to_owned(),
-                target,
-                piton: piton(&self.rig),
-                baselines: self
-                    .naive
-                    .as_ref()
-                    .map_or([None; 4], |all| all.measure(naive)),
-            });
+        if !self.wants(operation) {
+            return;
         }
+        let mut found: [Option<Samples>; 5] = Default::default();
+        for _ in 0..TURNS {
+            keep(&mut found[0], Some(piton(&self.rig)));
+            if let Some(all) = &self.naive {
+                for (found, measured) in found[1..].iter_mut().zip(all.measure(naive)) {
+                    keep(found, measured);
+                }
+            }
+        }
+        let [piton, baselines @ ..] = found.map(|found| found.map(Samples::quantiles));
+        self.rows.extend(piton.map(|piton| Row {
+            operation: operation.to_owned(),
+            target,
+            piton,
+            baselines,
+        }));
     }
 
     /// Measures an operation that only piton has.
@@ -46,16 +54,9 @@ impl Session {
         &mut self,
         operation: &str,
         target: Option<f64>,
-        piton: impl FnOnce(&Rig) -> Quantiles,
+        piton: impl Fn(&Rig) -> Samples,
     ) {
-        if self.wants(operation) {
-            self.rows.push(Row {
-                operation: operation.to_owned(),
-                target,
-                piton: piton(&self.rig),
-                baselines: [None; 4],
-            });
-        }
+        self.compare(operation, target, piton, &Nowhere);
     }
 
     /// Fills a sheet.
@@ -70,5 +71,22 @@ impl Session {
 
     fn wants(&self, name: &str) -> bool {
         self.only.as_ref().is_none_or(|only| name.contains(only))
+    }
+}
+
+/// An operation that no baseline has.
+struct Nowhere;
+
+impl Measured for Nowhere {
+    fn on<R: Runtime>(&self, _: &R) -> Option<Samples> {
+        None
+    }
+}
+
+fn keep(found: &mut Option<Samples>, more: Option<Samples>) {
+    match (found.as_mut(), more) {
+        (Some(found), Some(more)) => found.merge(more),
+        (None, more) => *found = more,
+        (Some(_), None) => {}
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     device::{Rig, launch},
-    measure::{Effort, Quantiles, Samples, sample},
+    measure::{Effort, Samples, sample},
     naive::{Lane, Measured, Runtime},
     session::Session,
 };
@@ -65,7 +65,7 @@ pub(crate) fn measure(session: &mut Session) {
 struct Shared<'a>(&'a Rig, &'a Arc<dyn Kernel>);
 
 impl Shared<'_> {
-    fn behind(&self, effort: Effort, arguments: &[u8]) -> Quantiles {
+    fn behind(&self, effort: Effort, arguments: &[u8]) -> Samples {
         let Self(rig, kernel) = self;
         let (stream, mut gate) = (rig.stream(), rig.gate());
         sample(effort, BATCH, |samples| {
@@ -78,7 +78,7 @@ impl Shared<'_> {
         })
     }
 
-    fn racing(&self, effort: Effort, arguments: &[u8]) -> Quantiles {
+    fn racing(&self, effort: Effort, arguments: &[u8]) -> Samples {
         let Self(rig, kernel) = self;
         let stream = rig.stream();
         sample(effort, BATCH, |samples| {
@@ -90,7 +90,7 @@ impl Shared<'_> {
         })
     }
 
-    fn by_two(&self, effort: Effort, arguments: &[u8]) -> Quantiles {
+    fn by_two(&self, effort: Effort, arguments: &[u8]) -> Samples {
         let Self(rig, kernel) = self;
         let (stream, mut gate) = (rig.stream(), rig.gate());
         let submit = || launch(&stream, kernel, black_box(arguments));
@@ -135,7 +135,7 @@ fn beside_another(samples: &mut Samples, submit: impl Fn() + Sync) {
 struct Behind<const BYTES: usize>(Effort);
 
 impl<const BYTES: usize> Measured for Behind<BYTES> {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Quantiles> {
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
         let lane = runtime.lane();
         let arguments = [7_u8; BYTES];
         Some(sample(self.0, BATCH, |samples| {
@@ -153,7 +153,7 @@ impl<const BYTES: usize> Measured for Behind<BYTES> {
 struct Racing<const BYTES: usize>(Effort);
 
 impl<const BYTES: usize> Measured for Racing<BYTES> {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Quantiles> {
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
         let lane = runtime.lane();
         let arguments = [7_u8; BYTES];
         let taken = Arc::new(AtomicU64::new(0));
@@ -180,7 +180,7 @@ impl<const BYTES: usize> Measured for Racing<BYTES> {
 struct ByTwo<const BYTES: usize>(Effort);
 
 impl<const BYTES: usize> Measured for ByTwo<BYTES> {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Quantiles> {
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
         let lane = runtime.lane();
         let arguments = [7_u8; BYTES];
         Some(sample(self.0, BATCH, |samples| {

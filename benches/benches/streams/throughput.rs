@@ -2,13 +2,16 @@
 
 use crate::{
     device::{Rig, launch, must},
-    measure::{Effort, Quantiles, sample},
+    measure::{Effort, Samples, sample},
     naive::{Event, Lane, Measured, Runtime},
     session::Session,
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Instant,
 };
 
 /// Tasks in a sample.
@@ -27,10 +30,10 @@ pub(crate) fn measure(session: &mut Session) {
     }
 }
 
-fn tasks(rig: &Rig, effort: Effort, lanes: usize) -> Quantiles {
+fn tasks(rig: &Rig, effort: Effort, lanes: usize) -> Samples {
     let streams: Vec<_> = (0..lanes).map(|_| rig.stream()).collect();
     sample(effort, TASKS, |samples| {
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         for turn in 0..TASKS as usize / BURST {
             for _ in 0..BURST {
                 launch(&streams[turn % lanes], &rig.empty, &[]);
@@ -45,24 +48,33 @@ fn tasks(rig: &Rig, effort: Effort, lanes: usize) -> Quantiles {
 
 struct Tasks(Effort, usize);
 
+/// What every task holds: how many are left, and who waits for the last.
+#[derive(Debug)]
+struct Left {
+    tasks: AtomicU32,
+    last: Event,
+}
+
 impl Measured for Tasks {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Quantiles> {
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
         let lanes: Vec<_> = (0..self.1).map(|_| runtime.lane()).collect();
         Some(sample(self.0, TASKS, |samples| {
-            let left = Arc::new(AtomicU32::new(TASKS));
-            let last = Arc::new(Event::default());
-            let started = std::time::Instant::now();
+            let left = Arc::new(Left {
+                tasks: AtomicU32::new(TASKS),
+                last: Event::default(),
+            });
+            let started = Instant::now();
             for turn in 0..TASKS as usize / BURST {
                 for _ in 0..BURST {
-                    let (left, last) = (Arc::clone(&left), Arc::clone(&last));
+                    let left = Arc::clone(&left);
                     lanes[turn % lanes.len()].spawn(move || {
-                        if left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                            last.set();
+                        if left.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
+                            left.last.set();
                         }
                     });
                 }
             }
-            last.wait();
+            left.last.wait();
             samples.push(started.elapsed());
         }))
     }
