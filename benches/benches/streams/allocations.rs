@@ -37,6 +37,9 @@ fn sheet(rig: &Rig) -> Sheet {
         }),
         row("record, a timepoint", &stream, || stream.now()),
         row("record, an event", &stream, || stream.record()),
+        row("record, a timed event", &stream, || {
+            must(stream.record_timed())
+        }),
         row("query", &stream, || must(event.query())),
         row("wait, elided", &stream, || must(stream.wait(&event))),
         row("launch + wait for it", &stream, || {

@@ -21,6 +21,12 @@ const HOPS: u32 = 64;
 pub(crate) fn measure(session: &mut Session) {
     let (often, seldom) = (session.effort, session.effort.fewer(4));
     session.compare(
+        "enqueue, everybody asleep",
+        None,
+        |rig| asleep(rig, seldom),
+        &Asleep(seldom),
+    );
+    session.compare(
         "launch to start, warm",
         Some(600.0),
         |rig| start(rig, often, WARM),
@@ -50,6 +56,16 @@ pub(crate) fn measure(session: &mut Session) {
         |rig| hop(rig, seldom),
         &Hop(seldom),
     );
+}
+
+/// What a launch costs its thread when nothing has run for a while: whether it pays for waking somebody.
+fn asleep(rig: &Rig, effort: Effort) -> Samples {
+    let stream = rig.stream();
+    sample(effort, 1, |samples| {
+        must(stream.synchronize());
+        spin_for(IDLE);
+        samples.time(|| launch(&stream, &rig.empty, &[]));
+    })
 }
 
 fn start(rig: &Rig, effort: Effort, idle: Duration) -> Samples {
@@ -90,6 +106,19 @@ fn hop(rig: &Rig, effort: Effort) -> Samples {
         must(streams[HOPS as usize % 2].synchronize());
         samples.push(started.elapsed());
     })
+}
+
+struct Asleep(Effort);
+
+impl Measured for Asleep {
+    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
+        let lane = runtime.lane();
+        Some(sample(self.0, 1, |samples| {
+            lane.synchronize();
+            spin_for(IDLE);
+            samples.time(|| lane.spawn(|| ()));
+        }))
+    }
 }
 
 struct Start(Effort, Duration);

@@ -55,7 +55,7 @@ struct Options {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Cargo says this to every benchmark.
+    /// What `cargo bench` says and `cargo test` does not: without it every run is a quick one.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -86,10 +86,10 @@ fn main() {
 fn run(options: &Options) -> Session {
     let mut session = Session {
         rig: Rig::new(options.workers),
-        effort: if options.quick {
-            Effort::QUICK
-        } else {
+        effort: if options.bench && !options.quick {
             Effort::FULL
+        } else {
+            Effort::QUICK
         },
         naive: (!options.alone).then(Baselines::new),
         only: options.only.clone(),
