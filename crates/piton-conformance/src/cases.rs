@@ -18,6 +18,7 @@ macro_rules! cases {
 pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod failures;
+pub(crate) mod graphs;
 pub(crate) mod host_functions;
 pub(crate) mod host_memory;
 pub(crate) mod kernels;

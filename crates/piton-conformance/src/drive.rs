@@ -14,11 +14,11 @@
 
 use crate::outcome::{Failure, ensure, ensure_eq};
 use piton_driver::{
-    Admission, Device, DevicePtr, DeviceRange, DriverError, ErrorKind, FillPattern, Grid,
-    HostAllocation, HostMemory, HostMemoryOptions, Kernel, Launch, Locking, Operation, Parameter,
-    PeerAddress, PhysicalHandle, Position, Queue, VirtualMemory, WaitOutcome,
+    Admission, Command, Device, DevicePtr, DeviceRange, DriverError, ErrorKind, ExecutableGraph,
+    FillPattern, Grid, HostAllocation, HostMemory, HostMemoryOptions, Kernel, Launch, Locking,
+    Operation, Parameter, PeerAddress, PhysicalHandle, Position, Queue, VirtualMemory, WaitOutcome,
 };
-use std::{cell::RefCell, ptr, ptr::NonNull, sync::Arc};
+use std::{cell::RefCell, panic::Location, ptr, ptr::NonNull, sync::Arc};
 
 type Submitted = Result<Admission, DriverError>;
 
@@ -397,6 +397,21 @@ pub(crate) fn launch_packed(
     };
     // SAFETY: see the top of the module; the test kernels stay inside 256 elements a block.
     let submitted = unsafe { queue.launch(&launch) };
+    for buffer in buffers {
+        buffer.users.note(queue, &submitted);
+    }
+    submitted
+}
+
+/// Replays a graph whose nodes name these buffers and no other.
+pub(crate) fn run_graph(
+    queue: &Arc<dyn Queue>,
+    graph: &Arc<dyn ExecutableGraph>,
+    buffers: &[&DeviceBuffer],
+) -> Submitted {
+    let command = Command::RunGraph { graph };
+    // SAFETY: see the top of the module; cases order nodes that conflict.
+    let submitted = unsafe { queue.submit(&command, Location::caller()) };
     for buffer in buffers {
         buffer.users.note(queue, &submitted);
     }

@@ -49,6 +49,8 @@ pub enum Facet {
     HostFunctions,
     /// [`piton_driver::Device::semaphores`].
     Semaphores,
+    /// [`piton_driver::Device::graphs`].
+    Graphs,
     /// [`piton_driver::Device::peers`], and a second device that the first can access.
     Peers,
     /// [`piton_driver::Device::priorities`].
@@ -127,6 +129,7 @@ impl Subject {
             Facet::HostMemory => device.host_memory().is_some(),
             Facet::HostFunctions => device.host_functions().is_some(),
             Facet::Semaphores => device.semaphores().is_some(),
+            Facet::Graphs => device.graphs().is_some(),
             Facet::Peers => {
                 let second = piton_driver::DeviceId(1);
                 let peers = device.peers().filter(|_| driver.device_count() > 1);

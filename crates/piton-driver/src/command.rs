@@ -9,8 +9,8 @@
 )]
 
 use crate::{
-    DevicePtr, FillPattern, Launch, MemoryWait, MemoryWord, Operation, PeerAddress, Position,
-    Queue, Semaphore, TimestampPool,
+    DevicePtr, ExecutableGraph, FillPattern, Launch, MemoryWait, MemoryWord, Operation,
+    PeerAddress, Position, Queue, Semaphore, TimestampPool,
 };
 use std::{panic::Location, ptr::NonNull, sync::Arc};
 
@@ -111,6 +111,12 @@ pub enum Command<'a> {
         /// What.
         value: MemoryWord,
     },
+    /// Runs all nodes of a graph, with the parameters they have now. For devices with
+    /// [`Graphs`](crate::Graphs).
+    RunGraph {
+        /// Which.
+        graph: &'a Arc<dyn ExecutableGraph>,
+    },
 }
 
 // SAFETY: everything but the host address of a copy is numbers and references to `Sync` things. The address is
@@ -136,6 +142,7 @@ impl Command<'_> {
             Self::WriteTimestamp { .. } => Operation::WriteTimestamp,
             Self::WaitMemory(_) => Operation::WaitMemory,
             Self::WriteMemory { .. } => Operation::WriteMemory,
+            Self::RunGraph { .. } => Operation::RunGraph,
         }
     }
 }

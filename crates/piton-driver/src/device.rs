@@ -1,8 +1,8 @@
 //! An open device: what it has for certain, and the facets it may have.
 
 use crate::{
-    ComputeUnits, DeviceInfo, DriverError, ExecutionTrace, HostFunctions, HostMemory, Kernels,
-    Memory, Peers, PriorityRange, Queues, Semaphores, Timestamps, VirtualMemory,
+    ComputeUnits, DeviceInfo, DriverError, ExecutionTrace, Graphs, HostFunctions, HostMemory,
+    Kernels, Memory, Peers, PriorityRange, Queues, Semaphores, Timestamps, VirtualMemory,
 };
 use std::{any::Any, fmt::Debug};
 
@@ -59,6 +59,11 @@ pub trait Device: Any + Send + Sync + Debug {
     /// ([`Command::WaitMemory`](crate::Command::WaitMemory), [`Command::WriteMemory`](crate::Command::WriteMemory)).
     fn memory_operations(&self) -> bool {
         false
+    }
+
+    /// Graphs that run as one command.
+    fn graphs(&self) -> Option<&dyn Graphs> {
+        None
     }
 
     /// Other devices' memory.

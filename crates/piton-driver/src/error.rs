@@ -271,6 +271,12 @@ pub enum ErrorKind {
         /// The last that has ended.
         completed: u64,
     },
+    /// A node of a graph is another kind of work than the one given for it, or takes another signature.
+    #[error("node {node} of the graph is another kind of work")]
+    OtherNode {
+        /// Which node.
+        node: u32,
+    },
     /// Only queues may raise this semaphore.
     #[error("only queues may signal this semaphore")]
     NotForHost,
@@ -434,6 +440,9 @@ operations! {
     WriteTimestamp "writing a timestamp" "[`crate::Command::WriteTimestamp`].",
     WaitMemory "waiting for a value in memory" "[`crate::Command::WaitMemory`].",
     WriteMemory "writing a value into memory" "[`crate::Command::WriteMemory`].",
+    InstantiateGraph "instantiating a graph" "[`crate::Graphs::instantiate`].",
+    UpdateGraph "updating a graph" "[`crate::ExecutableGraph::update`].",
+    RunGraph "running a graph" "[`crate::Command::RunGraph`].",
     Abort "aborting a queue" "[`crate::Queue::abort`].",
     ClearFailure "clearing a queue's failure" "[`crate::Queue::clear_failure`].",
     EnablePeer "enabling peer access" "[`crate::Peers::enable`].",

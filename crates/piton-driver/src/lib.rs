@@ -30,6 +30,7 @@
 //! | run a host function in a queue's order | [`HostFunctions`] |
 //! | order work on something the host signals | [`Semaphores`] |
 //! | wait for a value in device memory | [`MemoryWait`] |
+//! | run many commands as one | [`Graphs`], [`ExecutableGraph`] |
 //! | copy between devices | [`Peers`] |
 //! | read the device's clock | [`Timestamps`] |
 //! | use some of the cores only | [`ComputeUnits`] |
@@ -50,6 +51,7 @@ mod compute_unit;
 mod device;
 mod driver;
 mod error;
+mod graph;
 mod host_function;
 mod host_memory;
 mod info;
@@ -71,6 +73,10 @@ pub use compute_unit::{ComputeUnitKind, ComputeUnitSet, ComputeUnits};
 pub use device::Device;
 pub use driver::Driver;
 pub use error::{DriverError, ErrorKind, Fault, Operation, ResourceKind, VendorCode};
+pub use graph::{
+    ExecutableGraph, GraphDescription, GraphNode, GraphRefusal, Graphs, NodeWork,
+    RepeatedHostFunction,
+};
 pub use host_function::{HostFunction, HostFunctions};
 pub use host_memory::{HostAllocation, HostMemory, HostMemoryOptions, Locking};
 pub use info::{DeviceId, DeviceInfo, Limits, PciAddress};

@@ -1,8 +1,8 @@
 //! What a queue holds: commands, with everything they name.
 
 use crate::{
-    kernel::SimKernel, parameters::Reservation, queue::QueueCore, semaphore::SimSemaphore,
-    timestamp::SimTimestamps,
+    graph::Plan, kernel::SimKernel, parameters::Reservation, queue::QueueCore,
+    semaphore::SimSemaphore, timestamp::SimTimestamps,
 };
 use piton_driver::{
     DeviceRange, FillPattern, Grid, HostFunction, Operation, PeerAddress, Position,
@@ -23,6 +23,13 @@ pub(crate) struct HostRange {
 // SAFETY: the pointer is an address here; whoever submitted the command promised that it stays valid until
 // the command has ended, on whatever thread it runs.
 unsafe impl Send for HostRange {}
+
+#[expect(
+    unsafe_code,
+    reason = "an address that several replays of a graph share"
+)]
+// SAFETY: a shared reference gives no more than the address.
+unsafe impl Sync for HostRange {}
 
 /// One command.
 pub(crate) enum Command {
@@ -71,6 +78,9 @@ pub(crate) enum Command {
         pool: Arc<SimTimestamps>,
         index: u32,
     },
+    RunGraph {
+        plan: Arc<Plan>,
+    },
 }
 
 impl Command {
@@ -87,6 +97,7 @@ impl Command {
             Self::SignalSemaphore { .. } => Operation::SignalSemaphore,
             Self::CallHost { .. } => Operation::CallHost,
             Self::WriteTimestamp { .. } => Operation::WriteTimestamp,
+            Self::RunGraph { .. } => Operation::RunGraph,
         }
     }
 

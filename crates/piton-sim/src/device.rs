@@ -7,8 +7,8 @@ use crate::{
 };
 use piton_driver::{
     ComputeUnits, Device, DeviceId, DeviceInfo, DeviceRange, DriverError, ErrorKind,
-    ExecutionTrace, HostFunctions, HostMemory, Kernels, Memory, Operation, Peers, PriorityRange,
-    Queue, Queues, Semaphores, Timestamps, VirtualMemory,
+    ExecutionTrace, Graphs, HostFunctions, HostMemory, Kernels, Memory, Operation, Peers,
+    PriorityRange, Queue, Queues, Semaphores, Timestamps, VirtualMemory,
 };
 use piton_sync::atomic::Ordering;
 use std::{any::Any, ptr::NonNull, sync::Arc};
@@ -216,6 +216,10 @@ impl Device for SimDevice {
     }
 
     fn semaphores(&self) -> Option<&dyn Semaphores> {
+        Some(self)
+    }
+
+    fn graphs(&self) -> Option<&dyn Graphs> {
         Some(self)
     }
 

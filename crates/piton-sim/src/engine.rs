@@ -166,6 +166,29 @@ impl Engine {
         }
     }
 
+    /// Which of `count` ready things goes first: in virtual time as the order and the seed say, else the first.
+    pub(crate) fn choose(&self, count: usize, ready_at: impl Fn(usize) -> u64) -> usize {
+        let ClockMode::Virtual { order, .. } = self.shared.clock else {
+            return 0;
+        };
+        let candidates: Vec<usize> = match order {
+            ScheduleOrder::Seeded => (0..count).collect(),
+            ScheduleOrder::ByTime => {
+                let earliest = (0..count).map(&ready_at).min();
+                (0..count)
+                    .filter(|index| Some(ready_at(*index)) == earliest)
+                    .collect()
+            }
+        };
+        let chosen = self
+            .shared
+            .state
+            .lock()
+            .random
+            .usize(..candidates.len().max(1));
+        candidates.get(chosen).copied().unwrap_or(0)
+    }
+
     /// The virtual time at which the host submits something now.
     pub(crate) fn host_now(&self) -> u64 {
         self.shared.host_now.load(Ordering::Acquire)

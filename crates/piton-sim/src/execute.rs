@@ -5,6 +5,7 @@
 
 use crate::{
     command::Command,
+    graph::{self, Plan},
     grid::GridJob,
     host_function::{self, HostCall},
     machine::DeviceCore,
@@ -37,6 +38,8 @@ enum Obstacle {
     Queue(Arc<QueueCore>, Position),
     Semaphore(Arc<crate::semaphore::SimSemaphore>, u64),
     Engine(Operation),
+    /// Nothing; it is a graph, which runs a node at a time.
+    Graph(Arc<Plan>),
 }
 
 /// Runs commands of `queue`, whose front the caller owns.
@@ -98,7 +101,46 @@ fn step(queue: &Arc<QueueCore>) -> Step {
             }
             run_front(queue, position, Some(engine))
         }
+        Obstacle::Graph(plan) => step_graph(queue, position, plan),
     }
+}
+
+/// Runs the next node of the graph at the front; ends the command behind the last.
+fn step_graph(queue: &Arc<QueueCore>, position: Position, plan: Arc<Plan>) -> Step {
+    let is_virtual = queue.device.machine().engine.is_virtual();
+    let start = if is_virtual {
+        queue.ready_at()
+    } else {
+        now_if_traced(queue)
+    };
+    let mut end = match graph::step(queue, position, &plan, start) {
+        graph::Step::Again => return Step::Ended,
+        graph::Step::HeldByHost => return Step::Waits,
+        graph::Step::Hangs => {
+            let ticket = queue.begin_stall();
+            return stay_stalled(queue, ticket);
+        }
+        graph::Step::Ended(end) => end,
+    };
+    let Some(entry) = queue.state.lock().ring.pop_front() else {
+        return Step::Empty;
+    };
+    let (operation, origin) = end.by;
+    let by = (operation, origin.or(Some(entry.origin)));
+    if is_virtual {
+        queue.note_end(position, end.end);
+        queue.device.machine().engine.pass_time(end.end);
+    } else {
+        end.end = now_if_traced(queue);
+    }
+    if let Some(mut record) = record(queue, position, &entry) {
+        (record.start_ns, record.end_ns) = (end.start, end.end);
+        queue.device.core().trace.push(record);
+    }
+    // What the graph keeps goes before the position is said to have ended.
+    drop((plan, entry));
+    queue.end(position, end.result, by);
+    Step::Ended
 }
 
 /// Why nothing of the queue runs any more: it has failed, or its device is lost.
@@ -139,6 +181,9 @@ fn skip(queue: &Arc<QueueCore>, position: Position, result: Result<(), ErrorKind
         (entry.command.operation(), Some(entry.origin))
     });
     queue.note_end(position, time);
+    // A replay under way goes too; out of its place first, since what it keeps is the program's.
+    let replay = queue.replay.lock().take();
+    drop(replay);
     // What the command owned (a host function) goes before the position is said to have ended.
     drop(entry);
     queue.end(position, result, what);
@@ -155,6 +200,7 @@ fn obstacle(queue: &QueueCore) -> Obstacle {
         Some(Command::WaitSemaphore { semaphore, value }) => {
             Obstacle::Semaphore(Arc::clone(semaphore), *value)
         }
+        Some(Command::RunGraph { plan }) => Obstacle::Graph(Arc::clone(plan)),
         Some(command) => match command.operation() {
             copy @ (Operation::CopyToDevice | Operation::CopyToHost | Operation::CopyPeer) => {
                 Obstacle::Engine(copy)
@@ -280,6 +326,8 @@ fn run(
             pool.write(index, device_time(queue));
             Ok(())
         }
+        // Runs a node at a time instead: see `step_graph`.
+        Command::RunGraph { .. } => Ok(()),
         Command::CallHost { function } => {
             return call_host(queue, (position, origin), function, record);
         }
@@ -322,6 +370,7 @@ fn call_host(
         position,
         origin,
         record: record.take(),
+        node: None,
     };
     match engine.call_host(call) {
         Ok(()) => Outcome::HeldByHost,
@@ -361,15 +410,23 @@ fn launch(
         }
     }
     let arguments: Box<[u8]> = queue.state.lock().parameters.get(reservation).into();
+    let result = run_grid(queue, kernel, grid, arguments);
+    queue.state.lock().parameters.reclaim(reservation.end);
+    Outcome::Ended(result)
+}
+
+/// Runs a launch's blocks, on idle threads too, and waits for all of them.
+pub(crate) fn run_grid(
+    queue: &QueueCore,
+    kernel: Arc<crate::kernel::SimKernel>,
+    grid: piton_driver::Grid,
+    arguments: Box<[u8]>,
+) -> Result<(), ErrorKind> {
+    let machine = queue.device.machine();
     let cores = queue.device.core().config.compute_units;
     let limit = queue.units.map_or(cores, |units| units.count()).max(1);
-    let job = Arc::new(GridJob::new(
-        kernel,
-        queue.device.clone(),
-        grid,
-        arguments,
-        limit,
-    ));
+    let device = queue.device.clone();
+    let job = Arc::new(GridJob::new(kernel, device, grid, arguments, limit));
     let is_shared = job.wanted() > 1 && !machine.engine.is_virtual();
     if is_shared {
         machine.engine.offer(&job);
@@ -378,9 +435,7 @@ fn launch(
     if is_shared {
         machine.engine.withdraw(&job);
     }
-    let result = job.finish().map_err(ErrorKind::KernelFault);
-    queue.state.lock().parameters.reclaim(reservation.end);
-    Outcome::Ended(result)
+    job.finish().map_err(ErrorKind::KernelFault)
 }
 
 fn now_if_traced(queue: &QueueCore) -> u64 {

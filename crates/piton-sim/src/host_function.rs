@@ -1,6 +1,6 @@
 //! Host functions: run by a thread of their own, or in virtual time by whoever drives.
 
-use crate::{command::Command, device::SimDevice, queue::QueueCore};
+use crate::{command::Command, device::SimDevice, graph::NodeReturn, queue::QueueCore};
 use piton_driver::{
     Admission, DriverError, ErrorKind, ExecutionRecord, HostFunction, HostFunctions, Operation,
     Origin, Position, Queue,
@@ -19,6 +19,8 @@ pub(crate) struct HostCall {
     pub(crate) origin: Origin,
     /// What the trace will say of it, less its times.
     pub(crate) record: Option<ExecutionRecord>,
+    /// Where the outcome goes if this is a node of a graph: its command has not ended with it.
+    pub(crate) node: Option<Arc<NodeReturn>>,
 }
 
 impl fmt::Debug for HostCall {
@@ -40,8 +42,12 @@ impl HostCall {
             (record.start_ns, record.end_ns) = (start, now());
             device.core().trace.push(record);
         }
-        let what = (Operation::CallHost, Some(self.origin));
-        self.queue.end(self.position, result, what);
+        if let Some(node) = self.node {
+            node.set(result);
+        } else {
+            let what = (Operation::CallHost, Some(self.origin));
+            self.queue.end(self.position, result, what);
+        }
         self.queue.resume();
     }
 }

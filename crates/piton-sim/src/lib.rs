@@ -20,7 +20,7 @@
 //!
 //! # Reading order for a writer of backends
 //! [`SimDriver`] (`driver`) → `device` → `memory`, `virtual_memory`, `host_memory` → `queue` → `kernel`,
-//! `module` → the facets: `host_function`, `semaphore`, `peer`, `timestamp`, `compute_unit`, `trace`. What a real
+//! `module` → the facets: `host_function`, `semaphore`, `peer`, `timestamp`, `compute_unit`, `trace`, `graph`. What a real
 //! device does in hardware is in `engine`, `execute`, `grid`, `progress`, `address_space`, `physical`.
 //!
 //! # Writing a kernel
@@ -59,6 +59,7 @@ compile_error!("piton-sim needs Linux and 64-bit addresses: its pages come from 
 
 mod address_space;
 mod block;
+mod check;
 mod claims;
 mod command;
 mod compute_unit;
@@ -70,6 +71,7 @@ mod driver;
 mod engine;
 mod execute;
 mod fault;
+mod graph;
 mod grid;
 mod host_function;
 mod host_memory;

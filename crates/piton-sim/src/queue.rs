@@ -12,7 +12,7 @@ mod submit;
 pub(crate) use submit::SimQueue;
 
 use crate::{
-    command::Command, device::SimDevice, engine::Engine, machine::QUEUE_COMMANDS,
+    command::Command, device::SimDevice, engine::Engine, graph::GraphRun, machine::QUEUE_COMMANDS,
     parameters::ParameterRing, progress::Progress, ready::BANDS, stall::Stall,
 };
 use piton_driver::{
@@ -92,6 +92,8 @@ pub(crate) struct QueueCore {
     has_failed: AtomicBool,
     failure: Mutex<Option<QueueFailure>>,
     pub(crate) state: Mutex<QueueState>,
+    /// The replay of a graph that the front is in the middle of.
+    pub(crate) replay: Mutex<Option<Box<GraphRun>>>,
 }
 
 impl QueueCore {

@@ -50,6 +50,7 @@ impl Queues for SimDevice {
                 time: 0,
                 ends: VecDeque::new(),
             }),
+            replay: Mutex::new(None),
         });
         self.core().queues.lock().push(Arc::downgrade(&core));
         Ok(Arc::new(SimQueue { core }))

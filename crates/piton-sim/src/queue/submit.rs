@@ -153,6 +153,9 @@ impl SimQueue {
                 pool: device.own_timestamps(pool, index)?,
                 index,
             },
+            contract::Command::RunGraph { graph } => Command::RunGraph {
+                plan: device.own_graph(graph)?,
+            },
             _ => return Err(error(ErrorKind::Unsupported)),
         })
     }

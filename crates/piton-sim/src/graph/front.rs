@@ -1,0 +1,212 @@
+//! A queue whose front is a replay: one node a step, until all have ended.
+//!
+//! The state of the replay belongs to the owner of the front (see `queue`) and lies with the queue, since the owner
+//! changes: after a slice, and while a host function of the graph runs.
+
+use super::{
+    node::{self, Ran},
+    plan::{Plan, Work},
+    run::{GraphRun, Next},
+};
+use crate::{host_function::HostCall, queue::QueueCore};
+use piton_driver::{ErrorKind, Operation, Origin, Position, RepeatedHostFunction};
+use piton_sync::Mutex;
+use std::sync::Arc;
+
+/// What became of a replay's step.
+pub(crate) enum Step {
+    /// There is more to do, and the front is still the caller's.
+    Again,
+    /// A host function holds the front.
+    HeldByHost,
+    /// By a fault plan: a kernel of the graph never ends.
+    Hangs,
+    /// It has ended.
+    Ended(ReplayEnd),
+}
+
+/// How a replay ended.
+pub(crate) struct ReplayEnd {
+    pub(crate) result: Result<(), ErrorKind>,
+    /// What failed, or the replay itself, and where that was put into the program.
+    pub(crate) by: (Operation, Option<Origin>),
+    /// When, in virtual time.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// What a step has come to, before the replay goes back to its queue.
+enum Advance {
+    Again,
+    Calls(HostCall),
+    Hangs,
+    Ended(ReplayEnd),
+}
+
+/// How a host function of a graph ended, for the step that comes after.
+#[derive(Debug, Default)]
+pub(crate) struct NodeReturn(Mutex<Option<Result<(), ErrorKind>>>);
+
+impl NodeReturn {
+    /// The function has returned.
+    pub(crate) fn set(&self, result: Result<(), ErrorKind>) {
+        *self.0.lock() = Some(result);
+    }
+
+    fn take(&self) -> Result<(), ErrorKind> {
+        self.0.lock().take().unwrap_or(Ok(()))
+    }
+}
+
+/// Runs the next node of the replay at the front of `queue`, whose front the caller owns. `start` is when it may
+/// start, in virtual time.
+pub(crate) fn step(
+    queue: &Arc<QueueCore>,
+    position: Position,
+    plan: &Arc<Plan>,
+    start: u64,
+) -> Step {
+    // Taken out of its place: nodes are the program's code, which runs under no lock.
+    let held = queue.replay.lock().take();
+    let mut run = held.unwrap_or_else(|| Box::new(GraphRun::new(Arc::clone(plan), start)));
+    let advance = advance(queue, position, &mut run);
+    if let Advance::Ended(end) = advance {
+        return Step::Ended(end);
+    }
+    *queue.replay.lock() = Some(run);
+    match advance {
+        // Only now: the function may return, and the next step begin, at once.
+        Advance::Calls(call) => start_call(queue, call),
+        Advance::Hangs => Step::Hangs,
+        Advance::Again | Advance::Ended(_) => Step::Again,
+    }
+}
+
+fn start_call(queue: &QueueCore, call: HostCall) -> Step {
+    let returned = call.node.clone();
+    match queue.device.machine().engine.call_host(call) {
+        Ok(()) => Step::HeldByHost,
+        Err(error) => {
+            if let Some(returned) = returned {
+                returned.set(Err(error.kind));
+            }
+            Step::Again
+        }
+    }
+}
+
+fn advance(queue: &Arc<QueueCore>, position: Position, run: &mut GraphRun) -> Advance {
+    if let Some((number, returned)) = run.host.take() {
+        let result = returned.take();
+        return settle(run, number, Ran { result, end: 0 });
+    }
+    let engine = &queue.device.machine().engine;
+    let next = run.next(|ready, ready_at| {
+        engine.choose(ready.len(), |index| ready_at[ready[index] as usize])
+    });
+    match next {
+        Next::Ended { end } => Advance::Ended(ReplayEnd {
+            result: Ok(()),
+            by: (Operation::RunGraph, None),
+            start: run.start,
+            end,
+        }),
+        Next::BodyEnded { owner, end } => look(queue, run, owner, end, true),
+        Next::Node(number) => begin(queue, position, run, number),
+    }
+}
+
+/// Runs a node that was taken, or starts it.
+fn begin(queue: &Arc<QueueCore>, position: Position, run: &mut GraphRun, number: u32) -> Advance {
+    let at = run.ready_at(number);
+    match run.work(number) {
+        Work::If { .. } | Work::While { .. } => look(queue, run, number, at, false),
+        Work::CallHost(function) if !queue.device.machine().engine.is_virtual() => {
+            let function = Arc::clone(function);
+            Advance::Calls(host_call(queue, position, run, number, function))
+        }
+        _ => match node::run(queue, position, run, number) {
+            Some(ran) => settle(run, number, ran),
+            None => Advance::Hangs,
+        },
+    }
+}
+
+/// Looks at a condition, and opens the body or ends the node.
+fn look(queue: &QueueCore, run: &mut GraphRun, number: u32, at: u64, has_run: bool) -> Advance {
+    let (condition, is_over) = match run.work(number) {
+        Work::While { condition } => (*condition, false),
+        Work::If { condition } => (*condition, has_run),
+        _ => return Advance::Again,
+    };
+    if is_over {
+        return settle(
+            run,
+            number,
+            Ran {
+                result: Ok(()),
+                end: at,
+            },
+        );
+    }
+    match node::condition(queue, condition, at) {
+        (Ok(true), end) => {
+            run.enter_body(number, end);
+            Advance::Again
+        }
+        (Ok(false), end) => settle(
+            run,
+            number,
+            Ran {
+                result: Ok(()),
+                end,
+            },
+        ),
+        (Err(kind), end) => settle(
+            run,
+            number,
+            Ran {
+                result: Err(kind),
+                end,
+            },
+        ),
+    }
+}
+
+fn settle(run: &mut GraphRun, number: u32, ran: Ran) -> Advance {
+    match ran.result {
+        Ok(()) => {
+            run.ended(number, ran.end);
+            Advance::Again
+        }
+        Err(kind) => {
+            let operation = run.work(number).operation();
+            let origin = run.plan.shapes[number as usize].origin;
+            Advance::Ended(ReplayEnd {
+                result: Err(kind),
+                by: (operation, Some(origin)),
+                start: run.start,
+                end: ran.end,
+            })
+        }
+    }
+}
+
+fn host_call(
+    queue: &Arc<QueueCore>,
+    position: Position,
+    run: &mut GraphRun,
+    number: u32,
+    function: RepeatedHostFunction,
+) -> HostCall {
+    let returned = Arc::new(NodeReturn::default());
+    run.host = Some((number, Arc::clone(&returned)));
+    HostCall {
+        function: Box::new(move || function()),
+        queue: Arc::clone(queue),
+        position,
+        origin: run.plan.shapes[number as usize].origin,
+        record: node::record(queue, position, run, number),
+        node: Some(returned),
+    }
+}

@@ -1,0 +1,154 @@
+//! Running one node: what it does, and when it starts and ends.
+
+use super::{plan::Work, run::GraphRun};
+use crate::{cost, execute, fault::KernelFate, host_function, movement, queue::QueueCore};
+use piton_driver::{DeviceRange, ErrorKind, ExecutionRecord, Fault, Operation, Position};
+use std::sync::Arc;
+
+/// Nanoseconds from a node's being ready to its start: the device starts it, no host is asked.
+const NODE_NS: u64 = 500;
+
+/// How a node ended.
+pub(super) struct Ran {
+    pub(super) result: Result<(), ErrorKind>,
+    /// When, in virtual time.
+    pub(super) end: u64,
+}
+
+/// Runs a node; `None` if by a fault plan it never ends.
+pub(super) fn run(
+    queue: &Arc<QueueCore>,
+    position: Position,
+    run: &GraphRun,
+    number: u32,
+) -> Option<Ran> {
+    let engine = &queue.device.machine().engine;
+    let record = record(queue, position, run, number);
+    let (start, end) = if engine.is_virtual() {
+        times(queue, run.work(number), run.ready_at(number))
+    } else {
+        (record.as_ref().map_or(0, |_| engine.now()), 0)
+    };
+    let result = carry_out(queue, run, run.work(number))?;
+    if let Some(mut record) = record {
+        record.start_ns = start;
+        record.end_ns = if engine.is_virtual() {
+            end
+        } else {
+            engine.now()
+        };
+        queue.device.core().trace.push(record);
+    }
+    Some(Ran { result, end })
+}
+
+fn carry_out(queue: &Arc<QueueCore>, run: &GraphRun, work: &Work) -> Option<Result<(), ErrorKind>> {
+    Some(match work {
+        Work::Launch {
+            kernel,
+            grid,
+            arguments,
+        } => match queue.device.machine().faults.kernel() {
+            KernelFate::Runs => {
+                let arguments = run.plan.arguments(arguments);
+                execute::run_grid(queue, Arc::clone(kernel), *grid, arguments.into())
+            }
+            KernelFate::Traps(code) => Err(ErrorKind::KernelFault(Fault::Trapped { code })),
+            KernelFate::Hangs => return None,
+        },
+        Work::CopyToDevice { dst, src } => movement::copy_in(queue, *dst, *src),
+        Work::CopyToHost { dst, src } => movement::copy_out(queue, *dst, *src),
+        Work::CopyOnDevice { dst, src } => movement::copy_within(queue, *dst, *src),
+        Work::CopyPeer { dst, src, bytes } => movement::copy_peer(queue, *dst, *src, *bytes),
+        Work::Fill { dst, pattern } => movement::fill(queue, *dst, *pattern),
+        Work::CallHost(function) => {
+            let function = Arc::clone(function);
+            let engine = &queue.device.machine().engine;
+            engine.as_host(|| host_function::call(Box::new(move || function())))
+        }
+        Work::Empty | Work::If { .. } | Work::While { .. } => Ok(()),
+    })
+}
+
+/// When a node that is ready at `at` starts and ends, in virtual time.
+fn times(queue: &QueueCore, work: &Work, at: u64) -> (u64, u64) {
+    let device = queue.device.core();
+    let begin = at.saturating_add(NODE_NS);
+    let (start, duration) = match work {
+        Work::Launch { kernel, grid, .. } => {
+            let units = queue
+                .units
+                .map_or(device.config.compute_units, |units| units.count());
+            let ns = cost::grid_ns(*grid, units, kernel.definition.block_ns());
+            (device.cores.occupy(begin, ns), ns)
+        }
+        Work::CopyToDevice { .. } | Work::CopyToHost { .. } | Work::CopyPeer { .. } => {
+            let ns = transfer_ns(queue, work);
+            let engine = execute::copy_engine(device, work.operation());
+            (engine.occupy(begin, ns), ns)
+        }
+        Work::CopyOnDevice { .. } | Work::Fill { .. } => (
+            begin,
+            cost::transfer_ns(work.bytes(), cost::MEMORY_BYTES_PER_SECOND),
+        ),
+        Work::CallHost(_) => (begin, cost::CONTROL_NS),
+        Work::Empty | Work::If { .. } | Work::While { .. } => (at, 0),
+    };
+    (start, start.saturating_add(duration))
+}
+
+fn transfer_ns(queue: &QueueCore, work: &Work) -> u64 {
+    let host = queue.device.core().config.host_bytes_per_second;
+    let (rate, latency) = match work {
+        Work::CopyPeer { dst, src, .. } => {
+            let link = queue.device.machine().link(dst.device, src.device);
+            link.map_or((host, 0), |link| (link.bytes_per_second, link.latency_ns))
+        }
+        _ => (host, 0),
+    };
+    latency + cost::transfer_ns(work.bytes(), rate)
+}
+
+/// Whether the word at `range` is not zero, looked at from `at` on; and when that was known, in virtual time.
+pub(super) fn condition(
+    queue: &QueueCore,
+    range: DeviceRange,
+    at: u64,
+) -> (Result<bool, ErrorKind>, u64) {
+    let is_set = movement::read_word(queue, range).map(|word| word != 0);
+    (is_set, at.saturating_add(cost::CONTROL_NS))
+}
+
+/// What the trace will say of a node, less its times; `None` while nobody traces, and for nodes that only order.
+pub(super) fn record(
+    queue: &QueueCore,
+    position: Position,
+    run: &GraphRun,
+    number: u32,
+) -> Option<ExecutionRecord> {
+    let work = run.work(number);
+    if !queue.device.core().trace.is_on() || work.operation() == Operation::RunGraph {
+        return None;
+    }
+    let own = queue.device.id();
+    Some(ExecutionRecord {
+        queue: queue.id,
+        label: queue.label.clone(),
+        position,
+        operation: work.operation(),
+        start_ns: 0,
+        end_ns: 0,
+        bytes: work.bytes(),
+        kernel: match work {
+            Work::Launch { kernel, .. } => Some(kernel.definition.shared_name()),
+            _ => None,
+        },
+        peer: match work {
+            Work::CopyPeer { dst, src, .. } if src.device == own => Some(dst.device),
+            Work::CopyPeer { src, .. } => Some(src.device),
+            _ => None,
+        },
+        origin: Some(run.plan.shapes[number as usize].origin),
+        awaited: None,
+    })
+}

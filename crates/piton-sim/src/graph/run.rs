@@ -1,0 +1,151 @@
+//! One replay under way: which nodes are ready, which levels are open, when what ended.
+//!
+//! # Invariants
+//! 1. `unmet[n]` of a node of an open level is the number of nodes it comes after that have not ended. A node is in
+//!    its level's `ready` from when that is 0 until it is taken.
+//! 2. Only the innermost open level's nodes are taken. The node a level belongs to ends when the level has run for
+//!    the last time.
+//! 3. `ready_at[n]` is the latest end, in virtual time, of what it comes after; the start of its level at least.
+
+use super::plan::{Plan, Work};
+use std::sync::Arc;
+
+/// A level that is open.
+#[derive(Debug)]
+struct Open {
+    level: u32,
+    /// The node whose body it is; none for the graph itself.
+    owner: Option<u32>,
+    ready: Vec<u32>,
+    /// Nodes that have not ended.
+    left: usize,
+    /// When it was entered, in virtual time.
+    start: u64,
+    /// The latest end of a node.
+    end: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct GraphRun {
+    pub(crate) plan: Arc<Plan>,
+    unmet: Vec<u32>,
+    ready_at: Vec<u64>,
+    open: Vec<Open>,
+    /// A host function that runs elsewhere, with its node.
+    pub(crate) host: Option<(u32, Arc<super::NodeReturn>)>,
+    /// When the replay started.
+    pub(crate) start: u64,
+}
+
+/// What is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// This node can start now.
+    Node(u32),
+    /// A body has run: its node is to be looked at again.
+    BodyEnded {
+        /// The node.
+        owner: u32,
+        /// When the body ended, in virtual time.
+        end: u64,
+    },
+    /// All nodes have ended.
+    Ended {
+        /// When, in virtual time.
+        end: u64,
+    },
+}
+
+impl GraphRun {
+    /// A replay that starts at `start`.
+    pub(crate) fn new(plan: Arc<Plan>, start: u64) -> Self {
+        let count = plan.works.len();
+        let mut run = Self {
+            plan,
+            unmet: vec![0; count],
+            ready_at: vec![0; count],
+            open: Vec::new(),
+            host: None,
+            start,
+        };
+        run.enter(0, None, start);
+        run
+    }
+
+    pub(crate) fn work(&self, node: u32) -> &Work {
+        &self.plan.works[node as usize]
+    }
+
+    /// When a node could start, in virtual time.
+    pub(crate) fn ready_at(&self, node: u32) -> u64 {
+        self.ready_at[node as usize]
+    }
+
+    /// Opens the body of `owner`.
+    pub(crate) fn enter_body(&mut self, owner: u32, start: u64) {
+        let level = self.plan.shapes[owner as usize].level;
+        self.enter(level.unwrap_or(0), Some(owner), start);
+    }
+
+    fn enter(&mut self, level: u32, owner: Option<u32>, start: u64) {
+        let mut ready = Vec::new();
+        let nodes = &self.plan.levels[level as usize];
+        for &node in nodes {
+            let unmet = self.plan.shapes[node as usize].unmet;
+            self.unmet[node as usize] = unmet;
+            self.ready_at[node as usize] = start;
+            if unmet == 0 {
+                ready.push(node);
+            }
+        }
+        let left = nodes.len();
+        self.open.push(Open {
+            level,
+            owner,
+            ready,
+            left,
+            start,
+            end: start,
+        });
+    }
+
+    /// Takes what is next; `choose` picks one of several ready nodes by index.
+    pub(crate) fn next(&mut self, choose: impl FnOnce(&[u32], &[u64]) -> usize) -> Next {
+        let Some(open) = self.open.last_mut() else {
+            return Next::Ended { end: self.start };
+        };
+        if open.ready.is_empty() {
+            debug_assert_eq!(
+                open.left, 0,
+                "level {} has nodes left and none is ready",
+                open.level
+            );
+            let (owner, end) = (open.owner, open.end.max(open.start));
+            self.open.pop();
+            return match owner {
+                Some(owner) => Next::BodyEnded { owner, end },
+                None => Next::Ended { end },
+            };
+        }
+        let chosen = choose(&open.ready, &self.ready_at).min(open.ready.len() - 1);
+        Next::Node(open.ready.remove(chosen))
+    }
+
+    /// A node that was taken has ended, at `end` in virtual time.
+    pub(crate) fn ended(&mut self, node: u32, end: u64) {
+        let Some(open) = self.open.last_mut() else {
+            return;
+        };
+        open.left -= 1;
+        open.end = open.end.max(end);
+        for &successor in &self.plan.shapes[node as usize].successors {
+            let at = successor as usize;
+            self.unmet[at] -= 1;
+            self.ready_at[at] = self.ready_at[at].max(end);
+            if self.unmet[at] == 0 {
+                open.ready.push(successor);
+            }
+        }
+    }
+}
