@@ -2,110 +2,402 @@
 //!
 //! # The idea
 //! A lane that waits for point (l, s) is from then on ordered after everything lane l did up to s, and after
-//! everything that l itself was ordered after *at s*. Each lane keeps `seen`, a sparse map from lane slot to
-//! the highest seq it is ordered after, and a short history of what `seen` was, so that whoever waits for an
-//! older point joins no more than is true of it.
+//! everything that l itself was ordered after *at s*. So a lane keeps facts, each with the seq of its own from
+//! which on it holds ([`Facts`]): the newest about each slot, and of those that newer ones replaced a few, for
+//! whoever waits for an older point.
+//!
+//! # Bounds
+//! The newest facts about [`NEAR`] slots are kept in the lane's slot, those about [`FAR`] more in a table made
+//! when it is first needed; [`PAST`] replaced facts are remembered. What is done is dropped where room is
+//! needed. When a bucket is full of what is not done, the oldest fact that came from another lane gives way.
+//! **Forgetting a fact makes the clock claim less**: sound, not complete. What the lane waited for itself gives
+//! way only to a newer such fact, so that it takes waits for the unfinished work of more than eighty lanes in a
+//! row, or of more than eight that share a bucket, to forget one.
 //!
 //! # Invariants
-//! - `seen` is sorted by slot and holds each slot once; entries only grow.
-//! - History entry `(after, clock)` holds for submissions with `seq > after`; entries are sorted by `after`.
-//! - History that was forgotten is under-approximated: the waiter learns (l, s) alone. Sound, not complete.
+//! - Of one slot there is at most one newest fact, and its seq only grows until it is dropped.
+//! - A fact is among the replaced ones before the fact that replaces it can be seen.
 //!
-//! Touched only where lanes cross, under the lane's own lock.
+//! # Protocol
+//! Readers take no lock: [`Facts`] says why. Writers hold `books`. A writer reads another lane's facts as any
+//! reader does, so no two clocks are ever locked at once.
 
-use std::collections::VecDeque;
+use crate::{
+    facts::{Fact, Facts},
+    place::Place,
+};
+use piton_sync::{Mutex, MutexGuard};
+use std::{ops::Range, sync::OnceLock};
 
-/// How many past clocks a lane remembers. A point waited for is rarely older than a few waits.
-const HISTORY: usize = 16;
+/// Slots known without a second table.
+#[cfg(not(loom))]
+const NEAR: usize = 16;
+/// Slots known in the second table.
+#[cfg(not(loom))]
+const FAR: usize = 64;
+/// Replaced facts remembered. A point that is waited for is rarely older than a few waits.
+#[cfg(not(loom))]
+const PAST: usize = 16;
+#[cfg(loom)]
+const NEAR: usize = 1;
+#[cfg(loom)]
+const FAR: usize = 1;
+#[cfg(loom)]
+const PAST: usize = 1;
 
-/// Slot and seq, sorted by slot.
-pub(crate) type Seen = Vec<(u32, u64)>;
+/// What only writers know.
+#[derive(Debug, Default)]
+struct Books {
+    /// The cell of `past` that is overwritten next.
+    next_past: usize,
+    /// A bit for each cell whose slot the lane itself has waited for: first those of `near`, then of `far`.
+    direct: u128,
+}
 
 /// One lane's clock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Clock {
-    seen: Seen,
-    history: VecDeque<(u64, Seen)>,
+    near: Facts<NEAR>,
+    far: OnceLock<Box<Facts<FAR>>>,
+    past: Facts<PAST>,
+    books: Mutex<Books>,
 }
 
 impl Clock {
-    /// Whether the lane is ordered after seq `seq` of slot `slot`.
+    pub(crate) fn new() -> Self {
+        Self {
+            near: Facts::new(),
+            far: OnceLock::new(),
+            past: Facts::new(),
+            books: Mutex::new(Books::default()),
+        }
+    }
+
+    /// Whether the lane's submissions to come are ordered after seq `seq` of slot `slot`.
     pub(crate) fn covers(&self, slot: u32, seq: u64) -> bool {
-        lookup(&self.seen, slot).is_some_and(|seen| seen >= seq)
+        self.near.covers(slot, seq) || self.far.get().is_some_and(|far| far.covers(slot, seq))
     }
 
-    /// What the lane was ordered after at its own seq `at`, as far as it is remembered.
-    pub(crate) fn at(&self, at: u64) -> Seen {
-        let entry = self.history.iter().rev().find(|(after, _)| *after < at);
-        entry.map(|(_, seen)| seen.clone()).unwrap_or_default()
-    }
-
-    /// Submissions after the lane's own `after` are ordered after `joined` too. Entries for which `is_done`
-    /// are left out: what is done is ordered before everything to come.
-    pub(crate) fn join(&mut self, after: u64, joined: &Seen, is_done: impl Fn(u32, u64) -> bool) {
-        self.seen.retain(|(slot, seq)| !is_done(*slot, *seq));
-        for (slot, seq) in joined {
-            if !is_done(*slot, *seq) {
-                raise(&mut self.seen, *slot, *seq);
+    /// Calls `learn` with every place that the lane's own submission `at` is known to be ordered after; of one
+    /// slot perhaps several.
+    pub(crate) fn before(&self, at: u64, mut learn: impl FnMut(Place)) {
+        let far = self.far.get().into_iter().flat_map(|far| far.iter());
+        let mut has_newer = false;
+        for fact in self.near.iter().chain(far) {
+            if fact.after < at {
+                learn(fact.place);
+            } else {
+                has_newer = true;
             }
         }
-        self.remember(after);
+        if has_newer {
+            let past = self.past.iter().filter(|fact| fact.after < at);
+            past.for_each(|fact| learn(fact.place));
+        }
+    }
+
+    /// The right to write.
+    pub(crate) fn lock(&self) -> Pen<'_> {
+        Pen {
+            clock: self,
+            books: self.books.lock(),
+        }
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(crate) const FAR_BYTES: usize = size_of::<Facts<FAR>>();
+}
+
+/// Who holds it writes the clock.
+pub(crate) struct Pen<'a> {
+    clock: &'a Clock,
+    books: MutexGuard<'a, Books>,
+}
+
+/// A cell of `near`, or one of `far` counted from where `near` ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Cell(usize);
+
+impl Pen<'_> {
+    /// The lane has waited for a place itself.
+    pub(crate) fn wait(&mut self, fact: Fact, is_done: impl Fn(Place) -> bool) {
+        if let Some(cell) = self.put(fact, true, is_done) {
+            self.books.direct |= 1 << cell.0;
+        }
+    }
+
+    /// The awaited lane was ordered after a place.
+    pub(crate) fn hear(&mut self, fact: Fact, is_done: impl Fn(Place) -> bool) {
+        let _cell = self.put(fact, false, is_done);
     }
 
     /// Forgets everything: a new lane has the slot.
     pub(crate) fn clear(&mut self) {
-        self.seen.clear();
-        self.history.clear();
+        self.clock.near.clear();
+        self.clock.past.clear();
+        if let Some(far) = self.clock.far.get() {
+            far.clear();
+        }
+        self.books.direct = 0;
     }
 
-    fn remember(&mut self, after: u64) {
-        match self.history.back_mut() {
-            Some((last, seen)) if *last >= after => seen.clone_from(&self.seen),
-            _ => self.history.push_back((after, self.seen.clone())),
+    /// Writes a fact down. What is done may be dropped for it. Returns where the newest fact about its slot
+    /// stands, if there is one now.
+    fn put(
+        &mut self,
+        fact: Fact,
+        is_direct: bool,
+        is_done: impl Fn(Place) -> bool,
+    ) -> Option<Cell> {
+        if fact.place.is_nowhere() {
+            return None;
         }
-        if self.history.len() > HISTORY {
-            self.history.pop_front();
+        let slot = fact.place.slot();
+        let Some(cell) = self.find(slot) else {
+            let cell = self.room(slot, is_direct, is_done)?;
+            self.books.direct &= !(1 << cell.0);
+            self.set(cell, fact);
+            return Some(cell);
+        };
+        let known = self.get(cell);
+        if known.place.seq() < fact.place.seq() {
+            if known.after < fact.after {
+                self.remember(known);
+            }
+            self.set(cell, fact);
         }
+        Some(cell)
+    }
+
+    fn remember(&mut self, fact: Fact) {
+        self.clock.past.set(self.books.next_past, fact);
+        self.books.next_past = (self.books.next_past + 1) % PAST;
+    }
+
+    /// Where the newest fact about a slot stands.
+    fn find(&self, slot: u32) -> Option<Cell> {
+        let is_it = |cell: &Cell| {
+            let place = self.get(*cell).place;
+            place.slot() == slot && !place.is_nowhere()
+        };
+        near_cells(slot).find(is_it).or_else(|| {
+            self.clock.far.get()?;
+            far_cells(slot).find(is_it)
+        })
+    }
+
+    /// A cell that may be overwritten with a fact about the slot.
+    fn room(&self, slot: u32, is_direct: bool, is_done: impl Fn(Place) -> bool) -> Option<Cell> {
+        let is_free = |cell: &Cell| self.get(*cell).place.is_nowhere();
+        let is_over = |cell: &Cell| is_done(self.get(*cell).place);
+        near_cells(slot)
+            .find(is_free)
+            .or_else(|| near_cells(slot).find(is_over))
+            .or_else(|| far_cells(slot).find(is_free))
+            .or_else(|| far_cells(slot).find(is_over))
+            .or_else(|| self.least(slot, is_direct))
+    }
+
+    /// The fact that is missed least: the oldest of those that came from other lanes. What the lane waited for
+    /// itself gives way only to another such.
+    fn least(&self, slot: u32, is_direct: bool) -> Option<Cell> {
+        near_cells(slot)
+            .chain(far_cells(slot))
+            .filter(|cell| is_direct || !self.is_direct(*cell))
+            .min_by_key(|cell| (self.is_direct(*cell), self.get(*cell).after))
+    }
+
+    fn is_direct(&self, cell: Cell) -> bool {
+        self.books.direct & (1 << cell.0) != 0
+    }
+
+    fn get(&self, cell: Cell) -> Fact {
+        match cell.0.checked_sub(NEAR) {
+            None => self.clock.near.get(cell.0),
+            Some(at) => self.far().get(at),
+        }
+    }
+
+    fn set(&self, cell: Cell, fact: Fact) {
+        match cell.0.checked_sub(NEAR) {
+            None => self.clock.near.set(cell.0, fact),
+            Some(at) => self.far().set(at, fact),
+        }
+    }
+
+    /// The second table, made if it is the first time.
+    fn far(&self) -> &Facts<FAR> {
+        self.clock.far.get_or_init(|| Box::new(Facts::new()))
     }
 }
 
-fn lookup(seen: &Seen, slot: u32) -> Option<u64> {
-    let at = seen.binary_search_by_key(&slot, |(slot, _)| *slot).ok()?;
-    seen.get(at).map(|(_, seq)| *seq)
+fn near_cells(slot: u32) -> impl Iterator<Item = Cell> {
+    Facts::<NEAR>::bucket(slot).map(Cell)
 }
 
-fn raise(seen: &mut Seen, slot: u32, seq: u64) {
-    match seen.binary_search_by_key(&slot, |(slot, _)| *slot) {
-        Ok(at) => seen[at].1 = seen[at].1.max(seq),
-        Err(at) => seen.insert(at, (slot, seq)),
-    }
+fn far_cells(slot: u32) -> impl Iterator<Item = Cell> {
+    let Range { start, end } = Facts::<FAR>::bucket(slot);
+    (NEAR + start..NEAR + end).map(Cell)
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
-    fn never(_: u32, _: u64) -> bool {
+    fn fact(slot: u32, seq: u64, after: u64) -> Fact {
+        Fact {
+            place: Place::new(slot, seq),
+            after,
+        }
+    }
+
+    fn never(_: Place) -> bool {
         false
+    }
+
+    fn wait(clock: &Clock, fact: Fact) {
+        clock.lock().wait(fact, never);
+    }
+
+    /// What the lane was ordered after at its own seq, slot and seq, the largest of each slot.
+    fn at(clock: &Clock, at: u64) -> Vec<(u32, u64)> {
+        let mut known = std::collections::BTreeMap::new();
+        clock.before(at, |place| {
+            let seq = known.entry(place.slot()).or_insert(0);
+            *seq = place.seq().max(*seq);
+        });
+        known.into_iter().collect()
     }
 
     #[test]
     fn a_waiter_learns_only_what_held_at_the_point() {
-        let mut clock = Clock::default();
-        clock.join(10, &vec![(1, 5)], never);
-        clock.join(20, &vec![(2, 7)], never);
-        assert_eq!(clock.at(10), []);
-        assert_eq!(clock.at(11), [(1, 5)]);
-        assert_eq!(clock.at(21), [(1, 5), (2, 7)]);
+        let clock = Clock::new();
+        wait(&clock, fact(1, 5, 10));
+        wait(&clock, fact(2, 7, 20));
+        wait(&clock, fact(1, 6, 30));
+        assert_eq!(at(&clock, 10), []);
+        assert_eq!(at(&clock, 11), [(1, 5)]);
+        assert_eq!(at(&clock, 21), [(1, 5), (2, 7)]);
+        assert_eq!(at(&clock, 31), [(1, 6), (2, 7)]);
     }
 
     #[test]
     fn forgotten_history_claims_nothing() {
-        let mut clock = Clock::default();
-        for after in 0..40 {
-            clock.join(after, &vec![(1, after)], never);
+        let clock = Clock::new();
+        for after in 1..=40 {
+            wait(&clock, fact(1, after, after));
         }
-        assert_eq!(clock.at(1), []);
-        assert_eq!(clock.at(40), [(1, 39)]);
+        assert_eq!(at(&clock, 2), []);
+        assert_eq!(at(&clock, 40), [(1, 39)]);
+        assert_eq!(at(&clock, 41), [(1, 40)]);
+    }
+
+    #[test]
+    fn eighty_lanes_in_a_row_are_remembered_whatever_others_tell() {
+        let clock = Clock::new();
+        for slot in 0..80 {
+            wait(&clock, fact(slot, 1, u64::from(slot)));
+        }
+        for slot in 80..300 {
+            clock.lock().hear(fact(slot, 1, 100), never);
+        }
+        assert!((0..80).all(|slot| clock.covers(slot, 1)));
+    }
+
+    #[test]
+    fn what_is_done_gives_way_first() {
+        let clock = Clock::new();
+        for slot in 0..80 {
+            wait(&clock, fact(slot, 1, 100 - u64::from(slot)));
+        }
+        clock
+            .lock()
+            .wait(fact(80, 1, 200), |place| place.slot() == 20);
+        assert!(clock.covers(80, 1));
+        assert!((0..80).all(|slot| clock.covers(slot, 1) == (slot != 20)));
+    }
+
+    #[test]
+    fn a_cleared_clock_knows_nothing() {
+        let clock = Clock::new();
+        for slot in 0..80 {
+            wait(&clock, fact(slot, 1, 1));
+            wait(&clock, fact(slot, 2, 2));
+        }
+        clock.lock().clear();
+        assert!((0..80).all(|slot| !clock.covers(slot, 1)));
+        assert_eq!(at(&clock, 3), []);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    //! Readers without a lock against a writer that replaces what they read.
+
+    use super::*;
+    use piton_sync::{
+        atomic::{AtomicU64, Ordering},
+        model, thread,
+    };
+    use std::sync::Arc;
+
+    fn fact(slot: u32, seq: u64, after: u64) -> Fact {
+        Fact {
+            place: Place::new(slot, seq),
+            after,
+        }
+    }
+
+    #[test]
+    fn whoever_joins_an_old_point_learns_nothing_of_later_waits() {
+        model(|| {
+            let clock = Arc::new(Clock::new());
+            clock.lock().wait(fact(1, 5, 0), |_| false);
+            let writer = {
+                let clock = Arc::clone(&clock);
+                thread::spawn(move || clock.lock().wait(fact(1, 9, 3), |_| false))
+            };
+            // The lane's own seq 2 came before it waited for (1, 9) and after it waited for (1, 5).
+            let mut learnt = 0;
+            clock.before(2, |place| learnt = place.seq().max(learnt));
+            assert_eq!(
+                learnt, 5,
+                "the old fact is somewhere, the new one not yet true"
+            );
+            writer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_cell_given_to_another_slot_never_claims_what_held_later() {
+        model(|| {
+            let clock = Arc::new(Clock::new());
+            clock.lock().wait(fact(1, 5, 0), |_| false);
+            let writer = {
+                let clock = Arc::clone(&clock);
+                thread::spawn(move || clock.lock().wait(fact(2, 9, 3), |_| true))
+            };
+            clock.before(2, |place| assert_eq!(place, Place::new(1, 5)));
+            writer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn whoever_is_told_of_an_order_sees_the_wait_that_made_it() {
+        model(|| {
+            let clock = Arc::new(Clock::new());
+            let enqueued = Arc::new(AtomicU64::new(0));
+            let waiter = {
+                let (clock, enqueued) = (Arc::clone(&clock), Arc::clone(&enqueued));
+                thread::spawn(move || {
+                    enqueued.store(1, Ordering::Relaxed);
+                    clock.lock().wait(fact(1, 5, 0), |_| false);
+                })
+            };
+            if clock.covers(1, 5) {
+                assert_eq!(enqueued.load(Ordering::Relaxed), 1);
+            }
+            waiter.join().unwrap();
+        });
     }
 }

@@ -1,22 +1,42 @@
 //! The owner's handle of one lane.
 
-use crate::{LaneId, Timeline, Timepoint};
-use std::sync::Arc;
+use crate::{
+    LaneId, Timeline, Timepoint, WaitNeed,
+    slot::Slot,
+    timeline::{Chunk, place_of},
+};
+use std::{fmt, sync::Arc};
 
 /// One in-order sequence of work, owned by a stream.
 ///
 /// Dropping it retires the lane: its timepoints stay valid, its slot is given to another lane once everything
 /// submitted is done.
-#[derive(Debug)]
 pub struct Lane {
     timeline: Arc<Timeline>,
+    /// The slots among which its own is, at hand: asking for `now` looks nothing up.
+    chunk: Chunk,
     id: LaneId,
     base: u64,
 }
 
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane")
+            .field("id", &self.id)
+            .field("base", &self.base)
+            .field("slot", self.slot())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Lane {
-    pub(crate) fn new(timeline: Arc<Timeline>, id: LaneId, base: u64) -> Self {
-        Self { timeline, id, base }
+    pub(crate) fn new(timeline: Arc<Timeline>, chunk: Chunk, id: LaneId, base: u64) -> Self {
+        Self {
+            timeline,
+            chunk,
+            id,
+            base,
+        }
     }
 
     /// Which lane this is.
@@ -34,13 +54,12 @@ impl Lane {
         self.base
     }
 
-    /// The place after everything submitted so far.
+    /// The place after everything submitted so far. One Acquire load.
     pub fn now(&self) -> Timepoint {
-        let seq = self
-            .timeline
-            .slot(self.id.index)
-            .map_or(self.base, |slot| slot.submitted());
-        Timepoint { lane: self.id, seq }
+        Timepoint {
+            lane: self.id,
+            seq: self.slot().submitted(),
+        }
     }
 
     /// The place after the `n`-th submission of this lane, from 1. Zero is its beginning.
@@ -54,9 +73,7 @@ impl Lane {
     /// Says that `n` submissions were made in all. Smaller numbers than before change nothing.
     pub fn submit(&self, n: u64) -> Timepoint {
         let point = self.at(n);
-        if let Some(slot) = self.timeline.slot(self.id.index) {
-            slot.submit(point.seq);
-        }
+        self.slot().submit(point.seq);
         point
     }
 
@@ -64,21 +81,27 @@ impl Lane {
     ///
     /// What the work wrote must be visible to the caller; whoever sees the completion sees it too.
     pub fn complete(&self, n: u64) {
-        if let Some(slot) = self.timeline.slot(self.id.index) {
-            slot.complete(self.at(n).seq.min(slot.submitted()));
-        }
+        let slot = self.slot();
+        slot.complete(self.at(n).seq.min(slot.submitted()));
     }
 
     /// Says that submission `n` failed. Comes before the `complete` that covers it.
     pub fn fail(&self, n: u64) {
-        if let Some(slot) = self.timeline.slot(self.id.index) {
-            slot.fail(self.at(n).seq);
-        }
+        self.slot().fail(self.at(n).seq);
+    }
+
+    /// As [`Timeline::wait_need`] for this lane, without looking its slot up.
+    pub fn wait_need(&self, point: Timepoint) -> WaitNeed {
+        self.timeline.need(self.id, Some(self.slot()), point)
+    }
+
+    fn slot(&self) -> &Slot {
+        &self.chunk[place_of(self.id.index).1]
     }
 }
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.timeline.retire(self.id.index);
+        self.timeline.retire(self.id.index, self.slot());
     }
 }

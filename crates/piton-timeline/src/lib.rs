@@ -34,12 +34,15 @@
 
 mod clock;
 mod error;
+mod facts;
 mod frontier;
 mod lane;
+mod place;
 mod reuse;
 mod slot;
 mod timeline;
 mod timepoint;
+mod vacancies;
 
 pub use error::TimelineError;
 pub use frontier::Frontier;

@@ -16,7 +16,7 @@
 //! announced it, so what a source says is cut at `submitted`; and it is published under the source's lock, the
 //! lock under which the next tenant's base is read.
 
-use crate::clock::Clock;
+use crate::{clock::Clock, facts::Fact, place::Place, timepoint::LaneId};
 use piton_sync::{
     CachePadded, Mutex,
     atomic::{AtomicU32, AtomicU64, Ordering},
@@ -41,8 +41,19 @@ pub trait Progress: Send + Sync {
 /// A lane has not failed while its word holds this.
 const NOT_FAILED: u64 = u64::MAX;
 
-/// The highest base a tenant gets: from here on each still has 2^63 submissions before seqs saturate.
-const BASE_LIMIT: u64 = u64::MAX / 2;
+/// The highest base a tenant gets: from here on each still has 2^47 submissions that a clock can tell apart.
+const BASE_LIMIT: u64 = 1 << 47;
+
+/// Whether a new lane may have the slot of one that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vacancy {
+    /// Work of the old one is under way.
+    Pending,
+    /// It may.
+    Free,
+    /// None may ever: its seqs or generations are nearly used up.
+    UsedUp,
+}
 
 struct Source {
     progress: Arc<dyn Progress>,
@@ -57,7 +68,7 @@ pub(crate) struct Slot {
     failed: AtomicU64,
     generation: AtomicU32,
     source: Mutex<Option<Source>>,
-    pub(crate) clock: Mutex<Clock>,
+    clock: Clock,
 }
 
 impl fmt::Debug for Slot {
@@ -78,7 +89,7 @@ impl Slot {
             failed: AtomicU64::new(NOT_FAILED),
             generation: AtomicU32::new(0),
             source: Mutex::new(None),
-            clock: Mutex::new(Clock::default()),
+            clock: Clock::new(),
         }
     }
 
@@ -134,9 +145,45 @@ impl Slot {
         self.done() >= submitted || self.refresh() >= submitted
     }
 
-    /// Whether a new tenant may have the slot of an ended lane. One whose numbers are nearly used up gets none.
-    pub(crate) fn is_vacant(&self) -> bool {
-        self.is_drained() && self.submitted() <= BASE_LIMIT
+    /// Whether a new tenant may have the slot of an ended lane.
+    pub(crate) fn vacancy(&self) -> Vacancy {
+        if !self.is_drained() {
+            Vacancy::Pending
+        } else if self.submitted() <= BASE_LIMIT && self.generation() < u32::MAX {
+            Vacancy::Free
+        } else {
+            Vacancy::UsedUp
+        }
+    }
+
+    /// Whether what `lane` submits from now on is ordered after seq `seq` of slot `other`. Takes no lock.
+    ///
+    /// The generation is read last: who reads a word that a new tenant's wait left sees that it is a new
+    /// tenant's, since the generation is written before the tenant exists.
+    pub(crate) fn is_ordered(&self, lane: LaneId, other: u32, seq: u64) -> bool {
+        self.clock.covers(other, seq) && self.generation() == lane.generation
+    }
+
+    /// Notes that `lane` has enqueued a wait for seq `seq` of slot `other`, whose own slot is `awaited`.
+    pub(crate) fn note_wait(
+        &self,
+        lane: LaneId,
+        after: u64,
+        (other, seq, awaited): (u32, u64, &Self),
+        is_done: impl Fn(Place) -> bool,
+    ) {
+        let mut pen = self.clock.lock();
+        // A new tenant's generation is written before the clock is cleared for it, under this lock.
+        if self.generation() != lane.generation {
+            return;
+        }
+        let place = Place::new(other, seq);
+        pen.wait(Fact { place, after }, &is_done);
+        awaited.clock.before(seq, |place| {
+            if place.slot() != lane.index {
+                pen.hear(Fact { place, after }, &is_done);
+            }
+        });
     }
 
     /// Gives the drained slot to a new lane. Called under the timeline's lock. Returns generation and base.
@@ -146,7 +193,7 @@ impl Slot {
     pub(crate) fn settle(&self, progress: Option<Arc<dyn Progress>>, is_first: bool) -> (u32, u64) {
         let mut source = self.source.lock();
         let base = self.submitted();
-        let generation = self.generation().wrapping_add(u32::from(!is_first));
+        let generation = self.generation().saturating_add(u32::from(!is_first));
         self.generation.store(generation, Ordering::Release);
         self.failed.store(NOT_FAILED, Ordering::Release);
         self.clock.lock().clear();
@@ -162,5 +209,17 @@ impl Slot {
     pub(crate) fn close(&self) {
         let source = self.source.lock().take();
         drop(source);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_takes_two_kilobytes_at_most() {
+        let (slot, far) = (size_of::<Slot>(), Clock::FAR_BYTES);
+        assert!(slot + far <= 2048, "{slot} + {far} bytes");
+        assert!(slot <= 1024, "{slot} bytes of a lane that knows few others");
     }
 }

@@ -1,16 +1,22 @@
 //! The lanes of a program.
 //!
-//! Slots live in chunks that are made once and never move, so queries take no lock. Registering and retiring
-//! lanes takes one lock; queries of the clock take the lock of the lane asked about.
+//! Slots live in chunks that are made once and never move, so queries take no lock, of completion and of order
+//! alike; only a point that is not known to be done makes its lane's source be asked, under that slot's source
+//! lock. Registering and retiring lanes takes one lock, noting a wait the waiting lane's.
 //!
-//! Lock order: `vacancies`, then a slot's `source`, then its `clock`. No two clocks are locked at once: what is
-//! joined is copied out first.
+//! Lock order: `vacancies`, then a slot's `source`, then its clock. No two slots' locks are held at once.
 
 use crate::{
-    Frontier, Lane, LaneId, Progress, Reuse, TimelineError, Timepoint, WaitNeed, slot::Slot,
+    Frontier, Lane, LaneId, Progress, Reuse, TimelineError, Timepoint, WaitNeed,
+    place::Place,
+    slot::{Slot, Vacancy},
+    vacancies::Vacancies,
 };
 use piton_sync::Mutex;
-use std::sync::{Arc, OnceLock};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 #[cfg(not(loom))]
 const CHUNK: u32 = 64;
@@ -21,20 +27,21 @@ const CHUNK: u32 = 2;
 #[cfg(loom)]
 const CHUNKS: u32 = 1;
 
-/// Slots that no lane owns.
-#[derive(Debug, Default)]
-struct Vacancies {
-    /// Slots never used so far start here.
-    next: u32,
-    /// Slots whose lane was dropped; the oldest first. Some may still have work under way.
-    retired: Vec<u32>,
-}
+/// Slots that are made together.
+pub(crate) type Chunk = Arc<[Slot]>;
 
 /// All lanes that may wait for each other.
-#[derive(Debug)]
 pub struct Timeline {
-    chunks: Vec<OnceLock<Box<[Slot]>>>,
+    chunks: Box<[OnceLock<Chunk>; CHUNKS as usize]>,
     vacancies: Mutex<Vacancies>,
+}
+
+impl fmt::Debug for Timeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeline")
+            .field("vacancies", &self.vacancies)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Timeline {
@@ -44,7 +51,7 @@ impl Timeline {
     /// A timeline without lanes.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
-            chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
+            chunks: Box::new([const { OnceLock::new() }; CHUNKS as usize]),
             vacancies: Mutex::new(Vacancies::default()),
         })
     }
@@ -57,25 +64,25 @@ impl Timeline {
         self: &Arc<Self>,
         progress: Option<Arc<dyn Progress>>,
     ) -> Result<Lane, TimelineError> {
+        let limit = Self::LANES;
         let mut vacancies = self.vacancies.lock();
-        let (index, is_first) = self.vacancy(&mut vacancies)?;
-        let slot = self.slot_or_make(index);
-        let (generation, base) = slot.settle(progress, is_first);
+        let given = vacancies
+            .take(limit, |index| self.vacancy(index))
+            .ok_or(TimelineError::TooManyLanes { limit })?;
+        let (chunk, at) = place_of(given.index);
+        let chunk = self.chunks[chunk].get_or_init(make_chunk);
+        let (generation, base) = chunk[at].settle(progress, given.is_first);
         drop(vacancies);
-        Ok(Lane::new(
-            Arc::clone(self),
-            LaneId { index, generation },
-            base,
-        ))
+        let index = given.index;
+        let id = LaneId { index, generation };
+        Ok(Lane::new(Arc::clone(self), Arc::clone(chunk), id, base))
     }
 
     /// Whether everything up to the point is done. Does not block: one load if it is known, else the lane's
     /// source is asked. A point of a lane that ended is done; a point that was never submitted is not.
     pub fn is_complete(&self, point: Timepoint) -> bool {
-        let Some(slot) = self.slot(point.lane.index) else {
-            return false;
-        };
-        slot.done() >= point.seq || slot.refresh() >= point.seq
+        self.slot(point.lane.index)
+            .is_some_and(|slot| slot.done() >= point.seq || slot.refresh() >= point.seq)
     }
 
     /// As [`is_complete`](Self::is_complete), from what is known already: one Acquire load.
@@ -94,49 +101,67 @@ impl Timeline {
             && slot.failed().is_some_and(|failed| failed <= point.seq)
     }
 
-    /// What `lane` must do before work that depends on `point`. Does not block.
+    /// What `lane` must do before work that depends on `point`. Does not block. Takes no lock, unless neither
+    /// what is known to be done nor the clock answers and the point's source must be asked.
     pub fn wait_need(&self, lane: LaneId, point: Timepoint) -> WaitNeed {
-        if self.is_known_complete(point) {
-            WaitNeed::Done
-        } else if self.is_ordered(point, lane) {
-            WaitNeed::Ordered
-        } else if self.is_complete(point) {
-            WaitNeed::Done
-        } else {
-            WaitNeed::Wait(point)
+        self.need(lane, self.slot(lane.index), point)
+    }
+
+    /// As [`wait_need`](Self::wait_need), for a lane whose slot is at hand.
+    pub(crate) fn need(&self, lane: LaneId, waiter: Option<&Slot>, point: Timepoint) -> WaitNeed {
+        let awaited = self.slot(point.lane.index);
+        if awaited.is_some_and(|slot| slot.done() >= point.seq) {
+            return WaitNeed::Done;
         }
+        let is_ordered = |slot: &Slot| slot.is_ordered(lane, point.lane.index, point.seq);
+        if point.lane == lane || waiter.is_some_and(is_ordered) {
+            return WaitNeed::Ordered;
+        }
+        if awaited.is_some_and(|slot| slot.refresh() >= point.seq) {
+            return WaitNeed::Done;
+        }
+        WaitNeed::Wait(point)
     }
 
     /// Notes that `lane` has enqueued a wait for `point`: its submissions after `after` are ordered behind it,
     /// and behind what `point` was itself ordered after. A lane that ended learns nothing.
+    ///
+    /// Allocates nothing, but for a table of about a kilobyte when the lane first knows of many others.
     pub fn note_wait(&self, lane: LaneId, point: Timepoint, after: Timepoint) {
         let (Some(waiter), Some(awaited)) = (self.slot(lane.index), self.slot(point.lane.index))
         else {
             return;
         };
-        let mut joined = awaited.clock.lock().at(point.seq);
-        joined.push((point.lane.index, point.seq));
-        let is_done = |index, seq| self.slot(index).is_some_and(|slot| slot.done() >= seq);
-        let mut clock = waiter.clock.lock();
-        // A new tenant's generation is written before the clock is cleared for it, under this lock.
-        if waiter.generation() == lane.generation {
-            clock.join(after.seq, &joined, is_done);
+        if lane.index == point.lane.index {
+            // Its own work, or that of a lane which had the slot before and has drained.
+            return;
         }
+        let is_done = |place: Place| {
+            let slot = self.slot(place.slot());
+            slot.is_some_and(|slot| slot.done() >= place.seq())
+        };
+        let awaited = (point.lane.index, point.seq, awaited);
+        waiter.note_wait(lane, after.seq, awaited, is_done);
     }
 
-    /// Whether memory last used at `uses` may be used by `taker`. Does not block.
+    /// Whether memory last used at `uses` may be used by `taker`. Does not block; allocates only to name more
+    /// than two points that must be waited for.
     ///
     /// Without a taker (host access, or memory handed to nobody in particular) the answer is `Now` or `No`.
     pub fn reuse(&self, uses: &Frontier, taker: Option<LaneId>) -> Reuse {
+        let points = uses.points();
+        let Some(lane) = taker else {
+            return if points.iter().all(|point| self.is_complete(*point)) {
+                Reuse::Now
+            } else {
+                Reuse::No
+            };
+        };
+        let waiter = self.slot(lane.index);
         let mut waits = Frontier::new();
-        for point in uses.points() {
-            match taker {
-                Some(lane) => match self.wait_need(lane, *point) {
-                    WaitNeed::Done | WaitNeed::Ordered => {}
-                    WaitNeed::Wait(point) => waits.insert(point),
-                },
-                None if self.is_complete(*point) => {}
-                None => return Reuse::No,
+        for point in points {
+            if let WaitNeed::Wait(point) = self.need(lane, waiter, *point) {
+                waits.insert(point);
             }
         }
         if waits.is_empty() {
@@ -146,59 +171,42 @@ impl Timeline {
         }
     }
 
-    fn is_ordered(&self, point: Timepoint, lane: LaneId) -> bool {
-        if point.lane == lane {
-            return true;
-        }
-        let Some(slot) = self.slot(lane.index) else {
-            return false;
-        };
-        let clock = slot.clock.lock();
-        slot.generation() == lane.generation && clock.covers(point.lane.index, point.seq)
-    }
-
     pub(crate) fn slot(&self, index: u32) -> Option<&Slot> {
-        let chunk = self.chunks.get((index / CHUNK) as usize)?.get()?;
-        chunk.get((index % CHUNK) as usize)
+        let (chunk, at) = place_of(index);
+        self.chunks.get(chunk)?.get()?.get(at)
     }
 
-    pub(crate) fn retire(&self, index: u32) {
-        if let Some(slot) = self.slot(index)
-            && slot.is_drained()
-        {
+    /// The lane that had the slot was dropped.
+    pub(crate) fn retire(&self, index: u32, slot: &Slot) {
+        let vacancy = slot.vacancy();
+        if vacancy != Vacancy::Pending {
             slot.close();
         }
-        self.vacancies.lock().retired.push(index);
+        self.vacancies.lock().retire(index, vacancy);
     }
 
-    fn slot_or_make(&self, index: u32) -> &Slot {
-        let chunk = &self.chunks[(index / CHUNK) as usize];
-        let slots = chunk.get_or_init(|| (0..CHUNK).map(|_| Slot::new()).collect());
-        &slots[(index % CHUNK) as usize]
+    fn vacancy(&self, index: u32) -> Vacancy {
+        self.slot(index).map_or(Vacancy::UsedUp, Slot::vacancy)
     }
+}
 
-    /// A slot for a new lane, and whether it is its first.
-    fn vacancy(&self, vacancies: &mut Vacancies) -> Result<(u32, bool), TimelineError> {
-        let vacant = |index: &u32| self.slot(*index).is_some_and(Slot::is_vacant);
-        if let Some(at) = vacancies.retired.iter().position(vacant) {
-            return Ok((vacancies.retired.remove(at), false));
-        }
-        if vacancies.next >= Self::LANES {
-            return Err(TimelineError::TooManyLanes { limit: Self::LANES });
-        }
-        vacancies.next += 1;
-        Ok((vacancies.next - 1, true))
-    }
+/// The chunk of a slot, and where in the chunk it is.
+pub(crate) fn place_of(index: u32) -> (usize, usize) {
+    ((index / CHUNK) as usize, (index % CHUNK) as usize)
+}
+
+fn make_chunk() -> Chunk {
+    (0..CHUNK).map(|_| Slot::new()).collect()
 }
 
 #[cfg(all(test, loom))]
 mod loom_tests {
-    //! Slot generation against a late signal, and publication of work through `done`.
+    //! Slot generation against a late signal or a late question, and memory taken against its last reader.
 
     use super::*;
     use piton_sync::{
         UnsafeCell,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
         model, thread,
     };
 
@@ -262,6 +270,65 @@ mod loom_tests {
             completer.join().unwrap();
             assert!(!timeline.is_complete(point));
             assert!(timeline.is_complete(stale));
+        });
+    }
+
+    #[test]
+    fn an_ended_lane_is_told_nothing_of_what_its_slot_learns() {
+        model(|| {
+            let timeline = Timeline::new();
+            let other = timeline.register(None).unwrap();
+            let pending = other.submit(1);
+            let ended = timeline.register(None).unwrap();
+            let stale = ended.id();
+            let late = Arc::clone(&timeline);
+            let asker = thread::spawn(move || late.wait_need(stale, pending));
+            drop(ended);
+            let tenant = timeline.register(None).unwrap();
+            assert_eq!(tenant.id().index, stale.index);
+            timeline.note_wait(tenant.id(), pending, tenant.now());
+            assert_eq!(asker.join().unwrap(), WaitNeed::Wait(pending));
+        });
+    }
+
+    /// A reader's device reads a block and ends; two threads want the block for the taker's lane. Whoever gets
+    /// it writes it once the taker's commands so far have ended.
+    #[test]
+    fn whoever_may_take_a_block_never_races_its_last_reader() {
+        model(|| {
+            let timeline = Timeline::new();
+            let reader = timeline.register(None).unwrap();
+            let taker = timeline.register(None).unwrap();
+            let uses = Frontier::from(reader.submit(1));
+            let block = Arc::new(Cell(UnsafeCell::new(0)));
+            // Commands on the taker's lane, the first a wait for the reader: a plain number, since only what the
+            // timeline says may carry it to other threads.
+            let enqueued = Arc::new(AtomicU64::new(0));
+            let device = {
+                let block = Arc::clone(&block);
+                thread::spawn(move || {
+                    block.0.with(|_| ());
+                    reader.complete(1);
+                    reader
+                })
+            };
+            let waiting = {
+                let (timeline, enqueued) = (Arc::clone(&timeline), Arc::clone(&enqueued));
+                let (id, point) = (taker.id(), uses.points()[0]);
+                let before = taker.now();
+                thread::spawn(move || {
+                    enqueued.store(1, Ordering::Relaxed);
+                    timeline.note_wait(id, point, before);
+                })
+            };
+            if timeline.reuse(&uses, Some(taker.id())) == Reuse::Now
+                && enqueued.load(Ordering::Relaxed) == 0
+            {
+                // No wait is on the lane, so nothing but the end of the reader's work allows this.
+                block.0.with_mut(|_| ());
+            }
+            waiting.join().unwrap();
+            drop(device.join().unwrap());
         });
     }
 

@@ -90,6 +90,8 @@ pub(crate) struct Tenant {
     pub(crate) next: Vector,
     /// Places waited for by this lane itself.
     pub(crate) direct: Vec<Place>,
+    /// How often something known of another tenant was replaced by something newer.
+    pub(crate) replaced: usize,
 }
 
 impl Tenant {
@@ -105,6 +107,7 @@ impl Tenant {
             clocks: vec![Vector::new()],
             next: Vector::new(),
             direct: Vec::new(),
+            replaced: 0,
         }
     }
 
@@ -123,12 +126,19 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn new() -> Self {
+        Self::with_lanes(2)
+    }
+
+    /// Every second lane has a source.
+    pub(crate) fn with_lanes(lanes: usize) -> Self {
         let mut program = Self {
             timeline: Timeline::new(),
             tenants: Vec::new(),
         };
-        program.apply(&Step::Register { has_source: false });
-        program.apply(&Step::Register { has_source: true });
+        for lane in 0..lanes {
+            let has_source = lane % 2 == 1;
+            program.apply(&Step::Register { has_source });
+        }
         program
     }
 
@@ -259,9 +269,10 @@ impl Program {
             self.timeline.note_wait(lane.id(), point, lane.now());
             let at = usize::try_from(place.1).unwrap();
             let learnt = self.tenants[place.0].clocks[at].clone();
-            let next = &mut self.tenants[waiter].next;
+            let Tenant { next, replaced, .. } = &mut self.tenants[waiter];
             for (tenant, n) in learnt {
                 let seen = next.entry(tenant).or_insert(n);
+                *replaced += usize::from(tenant != waiter && n > *seen);
                 *seen = n.max(*seen);
             }
         }
