@@ -348,23 +348,26 @@ mod loom_tests {
         }
     }
 
+    // The spawned thread reads in each of them, so that loom runs the writer first: it remembers one access a
+    // word, and a writer that looks before it writes would hide an earlier read of another thread.
+
     #[test]
     fn whoever_joins_an_old_point_learns_nothing_of_later_waits() {
         model(|| {
             let clock = Arc::new(Clock::new());
             clock.lock().wait(fact(1, 5, 0), |_| false);
-            let writer = {
+            let reader = {
                 let clock = Arc::clone(&clock);
-                thread::spawn(move || clock.lock().wait(fact(1, 9, 3), |_| false))
+                thread::spawn(move || {
+                    // The lane's own seq 2 came before it waited for (1, 9) and after it waited for (1, 5).
+                    let mut learnt = 0;
+                    clock.before(2, |place| learnt = place.seq().max(learnt));
+                    learnt
+                })
             };
-            // The lane's own seq 2 came before it waited for (1, 9) and after it waited for (1, 5).
-            let mut learnt = 0;
-            clock.before(2, |place| learnt = place.seq().max(learnt));
-            assert_eq!(
-                learnt, 5,
-                "the old fact is somewhere, the new one not yet true"
-            );
-            writer.join().unwrap();
+            clock.lock().wait(fact(1, 9, 3), |_| false);
+            let learnt = reader.join().unwrap();
+            assert_eq!(learnt, 5, "the old fact is somewhere, the new not true");
         });
     }
 
@@ -373,12 +376,13 @@ mod loom_tests {
         model(|| {
             let clock = Arc::new(Clock::new());
             clock.lock().wait(fact(1, 5, 0), |_| false);
-            let writer = {
+            let reader = {
                 let clock = Arc::clone(&clock);
-                thread::spawn(move || clock.lock().wait(fact(2, 9, 3), |_| true))
+                let only = Place::new(1, 5);
+                thread::spawn(move || clock.before(2, |place| assert_eq!(place, only)))
             };
-            clock.before(2, |place| assert_eq!(place, Place::new(1, 5)));
-            writer.join().unwrap();
+            clock.lock().wait(fact(2, 9, 3), |_| true);
+            reader.join().unwrap();
         });
     }
 
@@ -387,17 +391,17 @@ mod loom_tests {
         model(|| {
             let clock = Arc::new(Clock::new());
             let enqueued = Arc::new(AtomicU64::new(0));
-            let waiter = {
+            let asker = {
                 let (clock, enqueued) = (Arc::clone(&clock), Arc::clone(&enqueued));
                 thread::spawn(move || {
-                    enqueued.store(1, Ordering::Relaxed);
-                    clock.lock().wait(fact(1, 5, 0), |_| false);
+                    if clock.covers(1, 5) {
+                        assert_eq!(enqueued.load(Ordering::Relaxed), 1);
+                    }
                 })
             };
-            if clock.covers(1, 5) {
-                assert_eq!(enqueued.load(Ordering::Relaxed), 1);
-            }
-            waiter.join().unwrap();
+            enqueued.store(1, Ordering::Relaxed);
+            clock.lock().wait(fact(1, 5, 0), |_| false);
+            asker.join().unwrap();
         });
     }
 }

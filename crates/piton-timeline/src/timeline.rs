@@ -312,22 +312,20 @@ mod loom_tests {
                     reader
                 })
             };
-            let waiting = {
+            let asker = {
                 let (timeline, enqueued) = (Arc::clone(&timeline), Arc::clone(&enqueued));
-                let (id, point) = (taker.id(), uses.points()[0]);
-                let before = taker.now();
+                let (uses, id) = (uses.clone(), taker.id());
                 thread::spawn(move || {
-                    enqueued.store(1, Ordering::Relaxed);
-                    timeline.note_wait(id, point, before);
+                    let is_free = timeline.reuse(&uses, Some(id)) == Reuse::Now;
+                    if is_free && enqueued.load(Ordering::Relaxed) == 0 {
+                        // No wait is on the lane, so only the end of the reader's work allows this.
+                        block.0.with_mut(|_| ());
+                    }
                 })
             };
-            if timeline.reuse(&uses, Some(taker.id())) == Reuse::Now
-                && enqueued.load(Ordering::Relaxed) == 0
-            {
-                // No wait is on the lane, so nothing but the end of the reader's work allows this.
-                block.0.with_mut(|_| ());
-            }
-            waiting.join().unwrap();
+            enqueued.store(1, Ordering::Relaxed);
+            timeline.note_wait(taker.id(), uses.points()[0], taker.now());
+            asker.join().unwrap();
             drop(device.join().unwrap());
         });
     }
