@@ -7,8 +7,8 @@
 //! # Protocol
 //! | word | written by | order |
 //! |---|---|---|
-//! | `after` | whoever holds the clock's lock; only raised, for as long as the slot lives | Relaxed, before `place` |
-//! | `place` | whoever holds the clock's lock | Release; pairs with the Acquire load of every reader |
+//! | `after` | whoever holds the clock's lock; only raised, for as long as the slot lives | Release, before `place` |
+//! | `place` | whoever holds the clock's lock | Release; both pair with the Acquire loads of every reader |
 //!
 //! **A reader loads `place` first and `after` second.** It then sees the `after` that belongs to the place or
 //! a later, larger one, and a larger `after` claims less. Raising is possible because a lane's numbers never
@@ -78,7 +78,7 @@ impl<const CELLS: usize> Facts<CELLS> {
             // Second, as the module says.
             (!place.is_nowhere()).then(|| Fact {
                 place,
-                after: after.load(Ordering::Relaxed),
+                after: after.load(Ordering::Acquire),
             })
         })
     }
@@ -87,14 +87,14 @@ impl<const CELLS: usize> Facts<CELLS> {
     pub(crate) fn get(&self, cell: usize) -> Fact {
         Fact {
             place: Place::from_word(self.places[cell].load(Ordering::Acquire)),
-            after: self.afters[cell].load(Ordering::Relaxed),
+            after: self.afters[cell].load(Ordering::Acquire),
         }
     }
 
     /// Writes a cell. Under the clock's lock.
     pub(crate) fn set(&self, cell: usize, fact: Fact) {
         let after = self.afters[cell].load(Ordering::Relaxed).max(fact.after);
-        self.afters[cell].store(after, Ordering::Relaxed);
+        self.afters[cell].store(after, Ordering::Release);
         self.places[cell].store(fact.place.word(), Ordering::Release);
     }
 
