@@ -70,6 +70,16 @@ impl<const CELLS: usize> Facts<CELLS> {
             .any(|place| Place::from_word(place.load(Ordering::Acquire)).covers(slot, seq))
     }
 
+    /// The cell in which a fact about the slot stands.
+    pub(crate) fn find(&self, slot: u32) -> Option<usize> {
+        Self::bucket(slot).find(|cell| self.place(*cell).is_on(slot))
+    }
+
+    /// The place that stands in a cell.
+    pub(crate) fn place(&self, cell: usize) -> Place {
+        Place::from_word(self.places[cell].load(Ordering::Acquire))
+    }
+
     /// Every fact there is.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Fact> + '_ {
         let cells = self.places.iter().zip(&self.afters);
@@ -86,7 +96,7 @@ impl<const CELLS: usize> Facts<CELLS> {
     /// What stands in a cell.
     pub(crate) fn get(&self, cell: usize) -> Fact {
         Fact {
-            place: Place::from_word(self.places[cell].load(Ordering::Acquire)),
+            place: self.place(cell),
             after: self.afters[cell].load(Ordering::Acquire),
         }
     }

@@ -55,6 +55,7 @@ impl Lane {
     }
 
     /// The place after everything submitted so far. One Acquire load.
+    #[inline]
     pub fn now(&self) -> Timepoint {
         Timepoint {
             lane: self.id,
@@ -92,7 +93,7 @@ impl Lane {
 
     /// As [`Timeline::wait_need`] for this lane, without looking its slot up.
     pub fn wait_need(&self, point: Timepoint) -> WaitNeed {
-        self.timeline.need(self.id, Some(self.slot()), point)
+        self.timeline.need(self.id, || Some(self.slot()), point)
     }
 
     fn slot(&self) -> &Slot {

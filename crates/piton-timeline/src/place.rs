@@ -43,6 +43,11 @@ impl Place {
         self.seq() == 0
     }
 
+    /// Whether it says something about the slot.
+    pub(crate) fn is_on(self, slot: u32) -> bool {
+        self.slot() == slot && !self.is_nowhere()
+    }
+
     /// Whether whoever is ordered after this place is ordered after seq `seq` of slot `slot`.
     pub(crate) fn covers(self, slot: u32, seq: u64) -> bool {
         self.slot() == slot && self.seq() >= seq

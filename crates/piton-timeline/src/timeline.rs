@@ -80,12 +80,14 @@ impl Timeline {
 
     /// Whether everything up to the point is done. Does not block: one load if it is known, else the lane's
     /// source is asked. A point of a lane that ended is done; a point that was never submitted is not.
+    #[inline]
     pub fn is_complete(&self, point: Timepoint) -> bool {
         self.slot(point.lane.index)
             .is_some_and(|slot| slot.done() >= point.seq || slot.refresh() >= point.seq)
     }
 
     /// As [`is_complete`](Self::is_complete), from what is known already: one Acquire load.
+    #[inline]
     pub fn is_known_complete(&self, point: Timepoint) -> bool {
         self.slot(point.lane.index)
             .is_some_and(|slot| slot.done() >= point.seq)
@@ -103,21 +105,31 @@ impl Timeline {
 
     /// What `lane` must do before work that depends on `point`. Does not block. Takes no lock, unless neither
     /// what is known to be done nor the clock answers and the point's source must be asked.
+    #[inline]
     pub fn wait_need(&self, lane: LaneId, point: Timepoint) -> WaitNeed {
-        self.need(lane, self.slot(lane.index), point)
+        self.need(lane, || self.slot(lane.index), point)
     }
 
-    /// As [`wait_need`](Self::wait_need), for a lane whose slot is at hand.
-    pub(crate) fn need(&self, lane: LaneId, waiter: Option<&Slot>, point: Timepoint) -> WaitNeed {
-        let awaited = self.slot(point.lane.index);
-        if awaited.is_some_and(|slot| slot.done() >= point.seq) {
+    /// As [`wait_need`](Self::wait_need), for a lane whose slot `waiter` finds if it matters.
+    #[inline]
+    pub(crate) fn need<'a>(
+        &'a self,
+        lane: LaneId,
+        waiter: impl FnOnce() -> Option<&'a Slot>,
+        point: Timepoint,
+    ) -> WaitNeed {
+        let Some(awaited) = self.slot(point.lane.index) else {
+            return WaitNeed::Wait(point);
+        };
+        if awaited.done() >= point.seq {
             return WaitNeed::Done;
         }
-        let is_ordered = |slot: &Slot| slot.is_ordered(lane, point.lane.index, point.seq);
-        if point.lane == lane || waiter.is_some_and(is_ordered) {
+        if point.lane == lane
+            || waiter().is_some_and(|slot| slot.is_ordered(lane, point.lane.index, point.seq))
+        {
             return WaitNeed::Ordered;
         }
-        if awaited.is_some_and(|slot| slot.refresh() >= point.seq) {
+        if awaited.refresh() >= point.seq {
             return WaitNeed::Done;
         }
         WaitNeed::Wait(point)
@@ -157,20 +169,24 @@ impl Timeline {
                 Reuse::No
             };
         };
-        let waiter = self.slot(lane.index);
-        let mut waits = Frontier::new();
-        for point in points {
-            if let WaitNeed::Wait(point) = self.need(lane, waiter, *point) {
-                waits.insert(point);
+        let waiter = || self.slot(lane.index);
+        let is_needed = |point: &&Timepoint| {
+            point.lane != lane && matches!(self.need(lane, waiter, **point), WaitNeed::Wait(_))
+        };
+        let mut points = points.iter();
+        match points.find(is_needed) {
+            None => Reuse::Now,
+            Some(first) => {
+                let mut waits = Frontier::from(*first);
+                points
+                    .filter(is_needed)
+                    .for_each(|point| waits.insert(*point));
+                Reuse::AfterWait(waits)
             }
-        }
-        if waits.is_empty() {
-            Reuse::Now
-        } else {
-            Reuse::AfterWait(waits)
         }
     }
 
+    #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&Slot> {
         let (chunk, at) = place_of(index);
         self.chunks.get(chunk)?.get()?.get(at)
