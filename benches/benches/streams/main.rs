@@ -16,6 +16,7 @@ mod modules;
 mod naive;
 mod order;
 mod pools;
+mod replay;
 mod report;
 mod scale;
 mod session;
@@ -100,6 +101,7 @@ fn run(options: &Options) -> Session {
     order::measure(&mut session);
     latency::measure(&mut session);
     throughput::measure(&mut session);
+    replay::measure(&mut session);
     modules::measure(&mut session);
     allocations::measure(&mut session);
     scale::measure(&mut session);
