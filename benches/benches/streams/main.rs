@@ -74,6 +74,7 @@ fn main() {
         load_before,
         load_after: load::average(),
         clock: measure::clock(session.effort),
+        repetition: measure::repetition(session.effort),
         rows: session.rows,
         sheets: session.sheets,
     };

@@ -71,7 +71,8 @@ impl Samples {
         let started = Instant::now();
         for _ in 0..self.batch {
             let result = operation();
-            // By reference: moving a value that was just written in parts costs more than the shorter operations.
+            // By reference, and results of the shorter operations as they come: to move a value that was just
+            // written in parts costs more than those do.
             black_box(&result);
         }
         self.push(started.elapsed());
@@ -140,4 +141,9 @@ pub(crate) fn spin_for(time: Duration) {
 /// What timing adds to a sample: the clock read twice.
 pub(crate) fn clock(effort: Effort) -> Quantiles {
     sample(effort, 1, |samples| samples.time(|| ())).quantiles()
+}
+
+/// What the loop around operations adds to each.
+pub(crate) fn repetition(effort: Effort) -> Quantiles {
+    sample(effort, 1024, |samples| samples.time(|| ())).quantiles()
 }

@@ -68,6 +68,8 @@ pub(crate) struct Report {
     pub(crate) load_after: String,
     /// What reading the clock twice adds to each sample.
     pub(crate) clock: Quantiles,
+    /// What the loop adds to each operation.
+    pub(crate) repetition: Quantiles,
     pub(crate) rows: Vec<Row>,
     pub(crate) sheets: Vec<Sheet>,
 }
@@ -75,9 +77,10 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn print(&self) {
         println!(
-            "Nanoseconds an operation. N x M: N samples of M operations timed together, {} ns of a \
-             sample being the clock's. In brackets: baseline over piton.",
+            "Nanoseconds an operation. N x M: N samples of M operations timed together. A sample \
+             includes {} ns of the clock, an operation {} ns of the loop. In brackets: baseline over piton.",
             figure(self.clock.p50),
+            figure(self.repetition.p50),
         );
         let workers = self.workers.unwrap_or_else(|| {
             u32::try_from(self.cores.saturating_sub(1).max(1)).unwrap_or(u32::MAX)
