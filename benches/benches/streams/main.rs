@@ -11,6 +11,7 @@ mod device;
 mod heap;
 mod latency;
 mod load;
+mod machine;
 mod measure;
 mod modules;
 mod naive;
@@ -98,6 +99,7 @@ fn run(options: &Options) -> Session {
         rows: Vec::new(),
         sheets: Vec::new(),
     };
+    machine::measure(&mut session);
     submit::measure(&mut session);
     order::measure(&mut session);
     latency::measure(&mut session);
