@@ -1,0 +1,41 @@
+//! What a command means for the order of work and for memory.
+
+use crate::{Footprint, SignalId};
+use piton_timeline::Timepoint;
+
+/// A call of a host function: made by [`Sanitizer::function`](crate::Sanitizer::function).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub(crate) u64);
+
+/// Who, on the host's side, does something.
+///
+/// The host is one: what one of its threads has waited for, all of them have. Threads hand each other work through
+/// locks and channels that nobody sees here, and telling them apart would report programs that are right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Author {
+    /// A thread of the program.
+    #[default]
+    Host,
+    /// A host function that a stream called: it comes after what its stream did before it, and not after what the
+    /// program's threads do meanwhile.
+    Function(FunctionId),
+}
+
+/// What a command does.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing of interest.
+    #[default]
+    Nothing,
+    /// It reads and writes memory.
+    Touches(Footprint),
+    /// What follows comes after the place.
+    Waits(Timepoint),
+    /// What follows comes after a signal of at least the value.
+    WaitsForSignal(SignalId, u64),
+    /// It raises the counter to the value.
+    Signals(SignalId, u64),
+    /// It calls the function; what follows comes after its return.
+    Calls(FunctionId),
+}
