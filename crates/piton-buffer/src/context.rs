@@ -4,6 +4,7 @@ use crate::BufferError;
 use piton_alloc::{DevicePool, MemoryPoolConfig};
 use piton_driver::{Device, DeviceId};
 use piton_pinned::{PinnedPool, PinnedPoolConfig};
+use piton_sanitizer::Sanitizer;
 use piton_stream::Streams;
 use piton_timeline::Timeline;
 use piton_transfer::{Router, TransferDevice, Transfers};
@@ -21,7 +22,7 @@ pub struct DeviceContext {
 
 impl DeviceContext {
     /// A context for each of these devices, on one timeline of their own, with pools as configured and copies
-    /// between them along the ways of `router`.
+    /// between them along the ways of `router`. A sanitizer is told of all that is done with them.
     ///
     /// All parts are made here, together: the safety of everything in this crate rests on pools, streams and
     /// copies agreeing on one timeline, so no caller gets to put them together.
@@ -34,9 +35,13 @@ impl DeviceContext {
         router: Router,
         memory: &MemoryPoolConfig,
         pinned: &PinnedPoolConfig,
+        sanitizer: Option<&Arc<Sanitizer>>,
     ) -> Result<Vec<Arc<Self>>, BufferError> {
         let timeline = Timeline::new();
-        let streams = Streams::new(Arc::clone(&timeline));
+        let streams = match sanitizer {
+            Some(sanitizer) => Streams::sanitized(Arc::clone(&timeline), Arc::clone(sanitizer)),
+            None => Streams::new(Arc::clone(&timeline)),
+        };
         let mut ends = Vec::new();
         for device in devices {
             let (of, on) = (Arc::clone(device), Arc::clone(&timeline));

@@ -1,6 +1,6 @@
 //! A chunk of device memory with the record of its uses: bytes, no type.
 
-use crate::{BufferError, DeviceContext, uses::Uses};
+use crate::{BufferError, DeviceContext, uses::Uses, witness};
 use piton_alloc::{Allocation, Request};
 use piton_driver::DevicePtr;
 use piton_timeline::Frontier;
@@ -21,6 +21,7 @@ pub(crate) struct DeviceMemory {
 
 impl DeviceMemory {
     /// `bytes` bytes for work on `stream`, which is made to wait for what the memory was used for before.
+    #[track_caller]
     pub(crate) fn allocate(
         context: &Arc<DeviceContext>,
         stream: &piton_stream::Stream,
@@ -28,7 +29,11 @@ impl DeviceMemory {
     ) -> Result<Self, BufferError> {
         let request = Request::new(bytes).on(stream.id());
         let allocation = context.memory.allocate(request)?;
-        let waited = stream.wait_frontier(allocation.wait());
+        let range = allocation.range();
+        let prepared = match stream.wait_frontier(allocation.wait()) {
+            Ok(()) => witness::handed_out(context, stream, range),
+            Err(error) => Err(error.into()),
+        };
         // The stream is ordered behind the memory's past from here on; another stream that takes the buffer
         // comes after this point and thereby after that past.
         // INVARIANT: (2) the past is what the stream has waited for, or has done itself.
@@ -39,7 +44,7 @@ impl DeviceMemory {
             allocation: Some(allocation),
             uses: Uses::after(origin),
         };
-        waited?;
+        prepared?;
         Ok(memory)
     }
 
@@ -56,7 +61,10 @@ impl Drop for DeviceMemory {
         let Some(allocation) = self.allocation.take() else {
             return;
         };
-        let freed = self.context.memory.free(allocation, self.uses.all());
+        let uses = self.uses.all();
+        // Before the pool has it and may hand it out again.
+        witness::taken_back(&self.context, allocation.range(), &uses);
+        let freed = self.context.memory.free(allocation, uses);
         debug_assert!(
             freed.is_ok(),
             "the pool knows its own allocation: {freed:?}"

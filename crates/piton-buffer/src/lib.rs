@@ -48,6 +48,7 @@ mod pinned_buffer;
 mod stream;
 mod transfer;
 mod uses;
+mod witness;
 
 pub use context::DeviceContext;
 pub use device_buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut};

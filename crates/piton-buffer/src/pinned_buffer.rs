@@ -31,6 +31,10 @@ impl<T: Pod> PinnedBuffer<T> {
         };
         let bytes = usize::try_from(size_in_bytes::<T>(elements)?).map_err(|_| invalid)?;
         let block = context.pinned.allocate(bytes)?;
+        if let Some(sanitizer) = context.streams.sanitizer() {
+            // What used it before is over: that is the pool's promise.
+            sanitizer.forget_host(block.as_ptr(), block.capacity());
+        }
         let mut buffer = Self {
             context: Arc::clone(context),
             block,

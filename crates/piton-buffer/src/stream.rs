@@ -60,6 +60,7 @@ impl Stream {
     /// # Errors
     /// [`InvalidLength`](BufferError::InvalidLength) for zero or too many; [`Memory`](BufferError::Memory)
     /// where the pool has none left, with its numbers.
+    #[track_caller]
     pub fn allocate<T: Pod>(&self, len: u64) -> Result<DeviceBuffer<T>, BufferError> {
         let bytes = size_in_bytes::<T>(len)?;
         let memory = DeviceMemory::allocate(&self.context, &self.raw, bytes)?;

@@ -1,6 +1,7 @@
 //! What a command means for the order of work and for memory.
 
-use crate::{Footprint, SignalId};
+use crate::{Footprint, SignalId, Space};
+use piton_driver::{Command, DeviceId, DevicePtr, MemoryWait, MemoryWord};
 use piton_timeline::Timepoint;
 
 /// A call of a host function: made by [`Sanitizer::function`](crate::Sanitizer::function).
@@ -36,6 +37,29 @@ pub enum Effect {
     WaitsForSignal(SignalId, u64),
     /// It raises the counter to the value.
     Signals(SignalId, u64),
+    /// What follows comes after a write of a value that meets the condition.
+    WaitsForWord(Space, MemoryWait),
+    /// It writes a word that others wait for.
+    WritesWord(Space, DevicePtr, MemoryWord),
     /// It calls the function; what follows comes after its return.
     Calls(FunctionId),
+}
+
+impl Effect {
+    /// The effect of a command of a queue on `device`, but for those that name a queue or a semaphore: which lane or
+    /// counter that is, whoever submits it knows.
+    pub fn of(command: &Command<'_>, device: DeviceId) -> Self {
+        let space = Space::Device(device);
+        match *command {
+            Command::WaitMemory(wait) => Self::WaitsForWord(space, wait),
+            Command::WriteMemory { at, value } => Self::WritesWord(space, at, value),
+            _ => {
+                let footprint = Footprint::of(command, device);
+                match footprint.touched() {
+                    [] => Self::Nothing,
+                    _ => Self::Touches(footprint),
+                }
+            }
+        }
+    }
 }

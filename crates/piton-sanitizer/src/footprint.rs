@@ -5,7 +5,7 @@
 //! A kernel counts as touching all it could reach, the way its signature says: two kernels that write disjoint
 //! halves of one buffer through the same extent are taken for a race.
 
-use piton_driver::{Access, DeviceId, DevicePtr, Launch, Parameter};
+use piton_driver::{Access, Command, DeviceId, DevicePtr, Launch, Parameter};
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -45,6 +45,32 @@ pub struct Touched {
 pub struct Footprint(SmallVec<[Touched; 2]>);
 
 impl Footprint {
+    /// What a command of a queue on `device` touches. Commands that only order others touch nothing, the words of
+    /// memory waits and writes included: those are there to be raced on.
+    pub fn of(command: &Command<'_>, device: DeviceId) -> Self {
+        let (here, host) = (Space::Device(device), Space::Host);
+        match *command {
+            Command::Launch(launch) => Self::of_launch(&launch, device),
+            Command::CopyToDevice { dst, src, bytes } => {
+                let src = DevicePtr::new(src.addr().get() as u64);
+                Self::copy((here, dst), (host, src), bytes)
+            }
+            Command::CopyToHost { dst, src, bytes } => {
+                let dst = DevicePtr::new(dst.addr().get() as u64);
+                Self::copy((host, dst), (here, src), bytes)
+            }
+            Command::CopyOnDevice { dst, src, bytes } => {
+                Self::copy((here, dst), (here, src), bytes)
+            }
+            Command::CopyPeer { dst, src, bytes } => {
+                let (to, from) = (Space::Device(dst.device), Space::Device(src.device));
+                Self::copy((to, dst.ptr), (from, src.ptr), bytes)
+            }
+            Command::Fill { dst, bytes, .. } => Self::default().write(here, dst, bytes),
+            _ => Self::default(),
+        }
+    }
+
     /// The same and `bytes` bytes that are read.
     pub fn read(self, space: Space, start: DevicePtr, bytes: u64) -> Self {
         self.and(space, start, Some(bytes), Access::Read)
@@ -70,8 +96,13 @@ impl Footprint {
         self
     }
 
-    /// What a launch on `device` touches.
-    pub fn of_launch(launch: &Launch<'_>, device: DeviceId) -> Self {
+    fn copy(dst: (Space, DevicePtr), src: (Space, DevicePtr), bytes: u64) -> Self {
+        Self::default()
+            .read(src.0, src.1, bytes)
+            .write(dst.0, dst.1, bytes)
+    }
+
+    fn of_launch(launch: &Launch<'_>, device: DeviceId) -> Self {
         let signature = launch.kernel.signature();
         let mut footprint = Self::default();
         let mut buffer = 0;

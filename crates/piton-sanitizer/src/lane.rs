@@ -6,8 +6,8 @@
 //! - Everything up to `reached` has been looked at. `ahead` is what comes then, in order; it is empty unless the
 //!   lane is held.
 
-use crate::{Effect, FunctionId, Origin, SignalId, clock::Clock, shadow};
-use piton_driver::Operation;
+use crate::{Effect, FunctionId, SignalId, Space, clock::Clock, shadow};
+use piton_driver::{MemoryWait, Operation, Origin};
 use piton_timeline::{LaneId, Timepoint};
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -49,6 +49,8 @@ pub(crate) enum Until {
     Lane(Timepoint),
     /// A signal that meets the value.
     Signal(SignalId, u64),
+    /// A write that meets the condition.
+    Word(Space, MemoryWait),
     /// The host function has returned: what it waited for, the rest of the lane comes after.
     Returned(FunctionId),
 }

@@ -68,6 +68,3 @@ pub use footprint::{Footprint, Space, Touched};
 pub use report::{Action, Hazard, Report, Site};
 pub use sanitizer::{Attempt, Counts, HandOut, Mark, Sanitizer};
 pub use signal::SignalId;
-
-/// Where in the program.
-pub type Origin = &'static std::panic::Location<'static>;

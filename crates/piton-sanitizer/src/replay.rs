@@ -10,14 +10,17 @@
 //! - `held` names the lanes that are held, each by something that has not happened.
 //! - A lane that is held by a function is held until the function has returned or was dropped.
 
+mod memory;
+mod settle;
+
 use crate::{
-    Author, Effect, Footprint, FunctionId, Report, SignalId,
+    Author, Effect, FunctionId, Report, SignalId, Space,
     clock::Clock,
     lane::{Act, Entry, Lane, Step, Until},
-    shadow::{Ended, Past, Shadow, Tenancy, Use},
-    signal::Signals,
+    shadow::Shadow,
+    signal::{Signals, Word},
 };
-use piton_driver::DeviceRange;
+use piton_driver::DevicePtr;
 use piton_timeline::{LaneId, Timepoint};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,6 +46,7 @@ pub(crate) struct Replay {
     host: Arc<Clock>,
     functions: BTreeMap<FunctionId, Function>,
     signals: BTreeMap<SignalId, Signals>,
+    words: BTreeMap<(Space, DevicePtr), Word>,
     pub(crate) shadow: Shadow,
     /// What was found and not fetched yet.
     pub(crate) met: Vec<Report>,
@@ -76,25 +80,6 @@ impl Replay {
         if !self.lanes.values().any(waits) {
             self.signals.remove(&id);
         }
-    }
-
-    /// What a command would be reported for, were it submitted now; nothing while its lane is held.
-    pub(crate) fn probe(&self, by: Author, at: Timepoint, step: &Step) -> Vec<Report> {
-        let mut met = Vec::new();
-        let (Some(lane), Effect::Touches(footprint)) = (self.lanes.get(&at.lane), &step.effect)
-        else {
-            return met;
-        };
-        if lane.held.is_some() {
-            return met;
-        }
-        let mut clock = (*lane.clock).clone();
-        clock.join(&self.author(by));
-        let past = self.past(at.lane, &clock);
-        for used in self.uses(lane, at, step, footprint).flatten() {
-            self.shadow.probe(&used, past, &mut met);
-        }
-        met
     }
 
     /// A command was accepted at this place.
@@ -192,42 +177,6 @@ impl Replay {
         }
     }
 
-    /// Memory is handed out, to a lane behind the place it names.
-    pub(crate) fn hand_out(&mut self, by: Author, mut tenancy: Tenancy) {
-        let Some(point) = tenancy.point else {
-            self.shadow.hand_out(tenancy);
-            return;
-        };
-        let author = self.author(by);
-        if let Some(lane) = self.lanes.get_mut(&point.lane) {
-            tenancy.label.clone_from(&lane.label);
-            let act = Act::HandOut(tenancy);
-            lane.put_behind(point.seq, Entry { author, act });
-            self.run(point.lane);
-        }
-    }
-
-    /// Memory is given back by an author who comes after `author`.
-    pub(crate) fn take_back(&mut self, author: Arc<Clock>, ended: Ended) {
-        let points = ended.last_uses.clone().unwrap_or_default();
-        let is_ahead = |point: &&Timepoint| {
-            let lane = self.lanes.get(&point.lane);
-            lane.is_some_and(|lane| lane.reached < point.seq)
-        };
-        if let Some(Timepoint { lane, seq }) = points.iter().find(is_ahead).copied() {
-            if let Some(lane) = self.lanes.get_mut(&lane) {
-                let act = Act::TakeBack(ended);
-                lane.put_behind(seq, Entry { author, act });
-            }
-            return;
-        }
-        let mut after = (*author).clone();
-        for clock in points.into_iter().filter_map(|point| self.reached(point)) {
-            after.join(&clock);
-        }
-        self.shadow.take_back(ended, &after, &mut self.met);
-    }
-
     /// Commands that are put by.
     pub(crate) fn ahead(&self) -> usize {
         self.lanes.values().map(|lane| lane.ahead.len()).sum()
@@ -265,6 +214,7 @@ impl Replay {
         match until {
             Until::Lane(point) => self.reached(point),
             Until::Signal(id, value) => self.signals.get(&id)?.wait(value),
+            Until::Word(space, wait) => self.words.get(&(space, wait.at))?.wait(&wait),
             Until::Returned(_) => None,
         }
     }
@@ -327,6 +277,14 @@ impl Replay {
             Effect::Waits(point) => return self.order(at, Until::Lane(*point)),
             Effect::WaitsForSignal(id, value) => return self.order(at, Until::Signal(*id, *value)),
             Effect::Signals(id, value) => self.give(*id, *value, Arc::new(self.here(at))),
+            Effect::WaitsForWord(space, wait) => {
+                return self.order(at, Until::Word(*space, *wait));
+            }
+            Effect::WritesWord(space, word, value) => {
+                let clock = Arc::new(self.here(at));
+                let word = self.words.entry((*space, *word)).or_default();
+                word.give(*value, clock);
+            }
             Effect::Calls(id) => return self.call(at, *id),
         }
         if let Some(lane) = self.lanes.get_mut(&at.lane) {
@@ -373,51 +331,6 @@ impl Replay {
         clock
     }
 
-    fn touch(&mut self, at: Timepoint, step: &Step, footprint: &Footprint) {
-        let Some(lane) = self.lanes.get(&at.lane) else {
-            return;
-        };
-        let clock = Arc::clone(&lane.clock);
-        let uses: Vec<_> = self.uses(lane, at, step, footprint).collect();
-        for used in uses {
-            let Some(used) = used else {
-                self.unknown_extents += 1;
-                continue;
-            };
-            let past = Past {
-                lane: at.lane,
-                clock: &clock,
-                settled: &self.settled,
-            };
-            self.shadow.note(used, past, &mut self.met);
-        }
-    }
-
-    /// The uses that a command's footprint is; `None` for one of which nobody knows how far it reaches.
-    fn uses<'a>(
-        &'a self,
-        lane: &'a Lane,
-        at: Timepoint,
-        step: &'a Step,
-        footprint: &'a Footprint,
-    ) -> impl Iterator<Item = Option<Use>> + 'a {
-        footprint.touched().iter().map(move |touched| {
-            let reach = || self.shadow.reach(touched.space, touched.start);
-            Some(Use {
-                point: at,
-                label: lane.label.clone(),
-                operation: step.operation,
-                origin: step.origin,
-                access: touched.access,
-                space: touched.space,
-                range: DeviceRange {
-                    start: touched.start,
-                    bytes: touched.bytes.or_else(reach)?,
-                },
-            })
-        })
-    }
-
     /// What somebody who waits for the point comes after; `None` while it is not looked at. A lane long gone has
     /// nothing to add.
     fn reached(&self, point: Timepoint) -> Option<Clock> {
@@ -441,69 +354,13 @@ impl Replay {
         {
             match until {
                 Until::Lane(other) => self.force(other),
-                Until::Signal(..) => self.unseen_signals += 1,
+                Until::Signal(..) | Until::Word(..) => self.unseen_signals += 1,
                 Until::Returned(_) => {}
             }
             let clock = self.what_came(until).unwrap_or_default();
             self.pass(Timepoint { seq, ..point }, &clock);
             self.run(point.lane);
         }
-    }
-
-    fn past<'a>(&'a self, lane: LaneId, clock: &'a Clock) -> Past<'a> {
-        Past {
-            lane,
-            clock,
-            settled: &self.settled,
-        }
-    }
-}
-
-/// What is let go of, so that the books of a program that synchronises now and then stay small.
-impl Replay {
-    /// Commands between two looks at what may go; more where the books are large, so that a look costs little.
-    const PATIENCE: usize = 1024;
-
-    /// Forgets what everything to come is ordered after anyway, if it is time to.
-    pub(crate) fn tidy(&mut self) {
-        if self.since >= Self::PATIENCE.max(self.size()) {
-            self.since = 0;
-            self.settle();
-        }
-    }
-
-    /// How much is kept: runs of bytes and clocks.
-    pub(crate) fn size(&self) -> usize {
-        let clocks: usize = self.lanes.values().map(Lane::clocks).sum();
-        self.shadow.runs() + clocks
-    }
-
-    /// Forgets what everything to come is ordered after: what the host has waited for. Nothing while something is
-    /// put by, or a host function is about that has not seen what the host has.
-    pub(crate) fn settle(&mut self) {
-        if !self.held.is_empty() || !self.functions.is_empty() {
-            return;
-        }
-        self.shadow.drop_uses(&self.host);
-        let is_gone = |(id, lane): (&LaneId, &Lane)| {
-            let last = Timepoint {
-                lane: *id,
-                seq: lane.reached,
-            };
-            (lane.is_retired && self.host.covers(last)).then_some(*id)
-        };
-        let gone: BTreeSet<LaneId> = self.lanes.iter().filter_map(is_gone).collect();
-        self.lanes.retain(|id, _| !gone.contains(id));
-        for (id, lane) in &mut self.lanes {
-            lane.trim(self.host.get(*id).unwrap_or_default(), &gone);
-        }
-        for signals in self.signals.values_mut() {
-            signals.settle(&self.host, &gone);
-        }
-        if !gone.is_empty() {
-            Arc::make_mut(&mut self.host).forget(&gone);
-        }
-        self.settled.extend(gone);
     }
 
     /// Asserts the invariants.

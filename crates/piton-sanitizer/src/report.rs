@@ -1,7 +1,7 @@
 //! What is reported: two places in the program, the bytes they share, and the order that is missing.
 
-use crate::{Origin, Space};
-use piton_driver::{DeviceRange, Operation};
+use crate::Space;
+use piton_driver::{DeviceRange, Operation, Origin};
 use piton_timeline::Timepoint;
 use std::{fmt, sync::Arc};
 

@@ -1,20 +1,20 @@
 //! The sanitizer: what a runtime tells it, and what it has found.
 
 use crate::{
-    Author, Effect, FunctionId, Origin, Report, Response, SanitizerConfig, SignalId, Space,
+    Author, Effect, FunctionId, Report, Response, SanitizerConfig, SignalId, Space,
     clock::Clock,
     lane::Step,
     ledger::Ledger,
     replay::Replay,
     shadow::{Ended, Tenancy},
 };
-use piton_driver::{DeviceRange, Operation};
+use piton_driver::{DevicePtr, DeviceRange, Operation, Origin};
 use piton_sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
 use piton_timeline::{Frontier, LaneId, Timepoint};
-use std::{fmt, sync::Arc};
+use std::{fmt, ptr::NonNull, sync::Arc};
 
 #[derive(Debug)]
 struct State {
@@ -256,6 +256,13 @@ impl Sanitizer {
     /// Memory goes back to where it came from: what lies at these addresses is unknown.
     pub fn forget(&self, space: Space, range: DeviceRange) {
         self.tell(|replay| replay.shadow.forget(space, range));
+    }
+
+    /// Page-locked memory is handed out: what used it before is over, and is nobody's concern any more. Nobody says
+    /// when it is given back, as its addresses may be any program's next.
+    pub fn forget_host(&self, start: NonNull<u8>, bytes: u64) {
+        let start = DevicePtr::new(start.addr().get() as u64);
+        self.forget(Space::Host, DeviceRange { start, bytes });
     }
 
     /// Forgets what everything to come is ordered after: what the host has waited for. Comes by itself from time to

@@ -12,8 +12,8 @@
 //! # Invariants
 //! Of the uses of one byte none stands for another.
 
-use crate::{Action, Hazard, Origin, Report, Site, Space, clock::Clock, interval_map::IntervalMap};
-use piton_driver::{Access, DevicePtr, DeviceRange, Operation};
+use crate::{Action, Hazard, Report, Site, Space, clock::Clock, interval_map::IntervalMap};
+use piton_driver::{Access, DevicePtr, DeviceRange, Operation, Origin};
 use piton_timeline::{LaneId, Timepoint};
 use smallvec::SmallVec;
 use std::{

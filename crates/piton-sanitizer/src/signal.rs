@@ -1,4 +1,4 @@
-//! Semaphores: what a wait for a value is ordered after.
+//! Semaphores and words of memory: what a wait for a value is ordered after.
 //!
 //! # The rule
 //! A wait for v ends after *some* signal of v or more, nobody says which. So it is ordered after what came before
@@ -8,6 +8,7 @@
 //! A wait that is met by a signal which is submitted only later is decided by the first such signal there is.
 
 use crate::clock::Clock;
+use piton_driver::{MemoryWait, MemoryWord};
 use piton_timeline::LaneId;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -15,12 +16,40 @@ use std::{collections::BTreeSet, sync::Arc};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SignalId(pub(crate) u64);
 
+/// Who gave which values, each with what came before it.
+#[derive(Debug)]
+struct Given<V>(Vec<(V, Arc<Clock>)>);
+
+impl<V> Default for Given<V> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<V> Given<V> {
+    /// What came before every value that will do; `None` if none does.
+    fn meet(&self, will_do: impl Fn(&V) -> bool) -> Option<Clock> {
+        let mut clocks = self.0.iter().filter(|(value, _)| will_do(value));
+        let mut met = (*clocks.next()?.1).clone();
+        clocks.for_each(|(_, clock)| met.meet(clock));
+        Some(met)
+    }
+
+    fn forget(&mut self, gone: &BTreeSet<LaneId>) {
+        for (_, clock) in &mut self.0 {
+            if clock.names_any(gone) {
+                Arc::make_mut(clock).forget(gone);
+            }
+        }
+    }
+}
+
 /// The signals of one counter.
 #[derive(Debug)]
 pub(crate) struct Signals {
     /// Values up to here add nothing: they were there before anything else, or everything comes after them.
     floor: u64,
-    given: Vec<(u64, Arc<Clock>)>,
+    given: Given<u64>,
 }
 
 impl Signals {
@@ -28,14 +57,14 @@ impl Signals {
     pub(crate) fn new(floor: u64) -> Self {
         Self {
             floor,
-            given: Vec::new(),
+            given: Given::default(),
         }
     }
 
     /// The counter was raised to `value` by somebody who comes after `clock`.
     pub(crate) fn give(&mut self, value: u64, clock: Arc<Clock>) {
         if value > self.floor {
-            self.given.push((value, clock));
+            self.given.0.push((value, clock));
         }
     }
 
@@ -44,39 +73,59 @@ impl Signals {
         if value <= self.floor {
             return Some(Clock::default());
         }
-        self.meet(|given| given >= value)
+        self.given.meet(|given| *given >= value)
     }
 
     /// What somebody who read exactly `value` comes after.
     pub(crate) fn read(&self, value: u64) -> Option<Clock> {
-        self.meet(|given| given == value)
+        self.given.meet(|given| *given == value)
     }
 
     /// Signals that everything to come is ordered after become the floor.
     pub(crate) fn settle(&mut self, known_to_all: &Clock, gone: &BTreeSet<LaneId>) {
         let is_known = |clock: &Clock| known_to_all.includes(clock);
-        let known = self.given.iter().filter(|(_, clock)| is_known(clock));
+        let known = self.given.0.iter().filter(|(_, clock)| is_known(clock));
         let reached = known.map(|(value, _)| *value).max();
         self.floor = self.floor.max(reached.unwrap_or_default());
-        self.given.retain(|(value, _)| *value > self.floor);
-        for (_, clock) in &mut self.given {
-            if clock.names_any(gone) {
-                Arc::make_mut(clock).forget(gone);
-            }
-        }
+        self.given.0.retain(|(value, _)| *value > self.floor);
+        self.given.forget(gone);
+    }
+}
+
+/// What commands wrote into one word of memory that others wait for. What kernels, copies and the host write there
+/// is not seen: a wait that only such a write meets ends like one whose signal came from outside.
+#[derive(Debug, Default)]
+pub(crate) struct Word(Given<MemoryWord>);
+
+impl Word {
+    /// The value was written by somebody who comes after `clock`.
+    pub(crate) fn give(&mut self, value: MemoryWord, clock: Arc<Clock>) {
+        self.0.0.push((value, clock));
     }
 
-    fn meet(&self, meets: impl Fn(u64) -> bool) -> Option<Clock> {
-        let mut clocks = self.given.iter().filter(|(given, _)| meets(*given));
-        let mut met = (*clocks.next()?.1).clone();
-        clocks.for_each(|(_, clock)| met.meet(clock));
-        Some(met)
+    /// What the wait comes after; `None` while nothing meets it.
+    pub(crate) fn wait(&self, wait: &MemoryWait) -> Option<Clock> {
+        let holds = |value: &MemoryWord| wait.comparison.holds(*value, wait.value);
+        self.0.meet(holds)
+    }
+
+    /// Of the writes that everything to come is ordered after only the last is still there.
+    pub(crate) fn settle(&mut self, known_to_all: &Clock, gone: &BTreeSet<LaneId>) {
+        let is_known = |(_, clock): &(MemoryWord, Arc<Clock>)| known_to_all.includes(clock);
+        let last = self.0.0.iter().rposition(is_known);
+        let mut at = 0;
+        self.0.0.retain(|given| {
+            at += 1;
+            !is_known(given) || last == Some(at - 1)
+        });
+        self.0.forget(gone);
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use piton_driver::{Comparison, DevicePtr};
     use piton_timeline::Timepoint;
 
     fn clock(points: &[(u32, u64)]) -> Arc<Clock> {
@@ -101,6 +150,26 @@ mod tests {
         assert_eq!(signals.wait(2), Some((*clock(&[(0, 4)])).clone()));
         assert_eq!(signals.wait(3), Some((*clock(&[(0, 4), (2, 9)])).clone()));
         assert_eq!(signals.read(2), Some((*clock(&[(0, 5), (1, 3)])).clone()));
+    }
+
+    #[test]
+    fn a_wait_for_a_word_comes_after_the_writes_that_meet_it() {
+        let value = MemoryWord::U32;
+        let wait = |comparison, wanted| MemoryWait {
+            at: DevicePtr::new(0),
+            comparison,
+            value: value(wanted),
+        };
+        let mut word = Word::default();
+        word.give(value(1), clock(&[(0, 1)]));
+        assert_eq!(word.wait(&wait(Comparison::Equal, 2)), None);
+        word.give(value(2), clock(&[(1, 1)]));
+        let after = |points| Some((*clock(points)).clone());
+        assert_eq!(word.wait(&wait(Comparison::Equal, 2)), after(&[(1, 1)]));
+        assert_eq!(word.wait(&wait(Comparison::AtLeast, 1)), after(&[]));
+        word.settle(&clock(&[(0, 1), (1, 1)]), &BTreeSet::new());
+        assert_eq!(word.wait(&wait(Comparison::Equal, 1)), None);
+        assert_eq!(word.wait(&wait(Comparison::Equal, 2)), after(&[(1, 1)]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is reported, and what is not, one case at a time.
 
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use piton_driver::{DeviceId, DevicePtr, DeviceRange, Operation};

@@ -8,8 +8,8 @@
 //!
 //! No lock is held while a thread parks.
 
-use crate::{Stream, StreamError, Submission, WhenFull};
-use piton_driver::{Admission, DriverError, Position};
+use crate::{Stream, StreamError, Submission, WhenFull, witness::Submitted};
+use piton_driver::{Admission, DriverError, Origin, Position};
 use piton_timeline::Timepoint;
 
 /// One try to submit something. Called again after a refusal.
@@ -17,10 +17,15 @@ pub(crate) type Offer<'a> = &'a mut dyn FnMut() -> Result<Admission, DriverError
 
 impl Stream {
     /// Submits, parking the thread while there is no room unless the stream's policy is to refuse.
-    pub(crate) fn admit(&self, offer: Offer<'_>) -> Result<Timepoint, StreamError> {
+    pub(crate) fn admit(
+        &self,
+        submitted: Submitted<'_>,
+        origin: Origin,
+        offer: Offer<'_>,
+    ) -> Result<Timepoint, StreamError> {
         loop {
             let before = self.queue().completed();
-            match self.try_admit(offer)? {
+            match self.try_admit(submitted, origin, offer)? {
                 Submission::Accepted(point) => return Ok(point),
                 Submission::Full if self.when_full() == WhenFull::Refuse => {
                     return Err(StreamError::Full {
@@ -32,12 +37,25 @@ impl Stream {
         }
     }
 
-    /// Offers once, and keeps the books of what was accepted.
-    pub(crate) fn try_admit(&self, offer: Offer<'_>) -> Result<Submission, StreamError> {
+    /// Offers once, and keeps the books of what was accepted. Every submission of a stream passes here.
+    pub(crate) fn try_admit(
+        &self,
+        submitted: Submitted<'_>,
+        origin: Origin,
+        offer: Offer<'_>,
+    ) -> Result<Submission, StreamError> {
+        let attempt = match self.registry().witness() {
+            None => None,
+            Some(witness) => Some(witness.attempt(self, submitted, origin)?),
+        };
         match offer()? {
             Admission::Full => Ok(Submission::Full),
             Admission::Accepted(position) => {
-                Ok(Submission::Accepted(self.lane().submit(position.get())))
+                let point = self.lane().submit(position.get());
+                if let Some(attempt) = attempt {
+                    attempt.accepted(point);
+                }
+                Ok(Submission::Accepted(point))
             }
         }
     }

@@ -58,6 +58,6 @@ impl Future for Completion {
             }
             state.learn(this.point);
         }
-        Poll::Ready(state.outcome(this.point))
+        Poll::Ready(state.ended(this.point))
     }
 }

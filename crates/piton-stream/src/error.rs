@@ -2,6 +2,7 @@
 
 use crate::StreamFailure;
 use piton_driver::{DeviceId, DriverError, Priority, PriorityRange};
+use piton_sanitizer::Report;
 use piton_timeline::{TimelineError, Timepoint};
 use std::{fmt, sync::Arc};
 use thiserror::Error;
@@ -59,6 +60,10 @@ pub enum StreamError {
         /// How many commands the stream holds.
         capacity: u64,
     },
+    /// The command races with another, or uses memory that is not its own, and the sanitizer is to refuse such.
+    /// Nothing was submitted.
+    #[error("refused: {0}")]
+    Hazard(Arc<Report>),
     /// The event was recorded without a time.
     #[error("the event at {point:?} was recorded without a time")]
     NotTimed {

@@ -3,8 +3,13 @@
 //! A backend may run a host function on a thread that is itself inside one, while that one waits for another
 //! stream: so the marks are a stack, and a wait for any stream on it is refused.
 
-use crate::{Facet, Stream, StreamError, lane_state::LaneState};
+use crate::{
+    Facet, Stream, StreamError,
+    lane_state::LaneState,
+    witness::{Call, Submitted, Witness},
+};
 use piton_driver::HostFunction;
+use piton_sanitizer::FunctionId;
 use piton_timeline::Timepoint;
 use std::{
     cell::RefCell,
@@ -16,24 +21,30 @@ thread_local! {
     // GLOBAL: a host function is called by the backend, which hands nothing on that could carry the mark; it
     // belongs to the thread and is empty whenever no host function runs.
     /// Weak: a function that never runs must not keep its stream's queue, which keeps the function.
-    static RUNNING: RefCell<Vec<Weak<LaneState>>> = const { RefCell::new(Vec::new()) };
+    static RUNNING: RefCell<Vec<Running>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Running {
+    lane: Weak<LaneState>,
+    /// What the sanitizer knows it by, if there is one.
+    call: Option<Call>,
 }
 
 /// Takes the mark away even if the function panics.
 struct Mark;
 
 impl Mark {
-    fn set(lane: Weak<LaneState>) -> Self {
-        RUNNING.with_borrow_mut(|running| running.push(lane));
+    fn set(lane: Weak<LaneState>, call: Option<Call>) -> Self {
+        RUNNING.with_borrow_mut(|running| running.push(Running { lane, call }));
         Self
     }
 }
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        let lane = RUNNING.with_borrow_mut(Vec::pop);
+        let running = RUNNING.with_borrow_mut(Vec::pop);
         // Under no borrow: this may be the last trace of the lane.
-        drop(lane);
+        drop(running);
     }
 }
 
@@ -42,15 +53,30 @@ pub(crate) fn is_running(lane: &Arc<LaneState>) -> bool {
     RUNNING.with_borrow(|running| {
         running
             .iter()
-            .any(|mark| mark.as_ptr() == Arc::as_ptr(lane))
+            .any(|mark| mark.lane.as_ptr() == Arc::as_ptr(lane))
+    })
+}
+
+/// The innermost host function on this thread, if it is one that the witness was told of.
+pub(crate) fn running_for(witness: &Witness) -> Option<FunctionId> {
+    RUNNING.with_borrow(|running| {
+        let innermost = running.last()?.call.as_ref()?;
+        innermost.id_for(witness)
     })
 }
 
 /// The function, marking the thread while it runs.
-fn marked(lane: &Arc<LaneState>, function: impl FnOnce() + Send + 'static) -> HostFunction {
+fn marked(
+    lane: &Arc<LaneState>,
+    call: Option<Call>,
+    function: impl FnOnce() + Send + 'static,
+) -> HostFunction {
     let lane = Arc::downgrade(lane);
     Box::new(move || {
-        let _mark = Mark::set(lane);
+        if let Some(call) = &call {
+            call.start();
+        }
+        let _mark = Mark::set(lane, call);
         function();
     })
 }
@@ -77,7 +103,11 @@ impl Stream {
         let Some(facet) = self.device().host_functions() else {
             return Err(self.lacks(Facet::HostFunctions));
         };
-        let mut function = Some(marked(self.state(), function));
-        self.admit(&mut || facet.call(self.queue(), &mut function, origin))
+        let call = self.registry().witness().map(Call::new);
+        let submitted = Submitted::Call(call.as_ref().map(Call::id));
+        let mut function = Some(marked(self.state(), call, function));
+        self.admit(submitted, origin, &mut || {
+            facet.call(self.queue(), &mut function, origin)
+        })
     }
 }

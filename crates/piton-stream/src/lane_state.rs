@@ -5,6 +5,7 @@
 
 use crate::{
     StreamError, StreamFailure, host_function, link::Link, registry::Registry, timestamp::Stamps,
+    witness::Witness,
 };
 use piton_driver::{DeviceId, ErrorKind, Position, Queue, QueueFailure, QueueId, WaitOutcome};
 use piton_timeline::{Lane, LaneId, Timeline, Timepoint};
@@ -24,6 +25,7 @@ pub(crate) struct LaneState {
     device: DeviceId,
     queue_id: QueueId,
     label: Option<Arc<str>>,
+    witness: Option<Arc<Witness>>,
     failure: OnceLock<Arc<StreamFailure>>,
     pub(crate) stamps: Arc<Stamps>,
 }
@@ -55,6 +57,7 @@ impl LaneState {
             device: queue.device(),
             queue_id: queue.id(),
             label,
+            witness: registry.witness().cloned(),
             failure: OnceLock::new(),
             stamps: Arc::default(),
         }
@@ -122,12 +125,20 @@ impl LaneState {
         Ok(())
     }
 
+    /// As [`outcome`](Self::outcome), for whoever learns by it that the point has ended.
+    pub(crate) fn ended(&self, point: Timepoint) -> Result<(), StreamError> {
+        if let Some(witness) = &self.witness {
+            witness.saw(point);
+        }
+        self.outcome(point)
+    }
+
     /// Whether the point is complete, as an answer that says if it failed.
     pub(crate) fn query(&self, point: Timepoint) -> Result<bool, StreamError> {
         if !self.is_complete(point) {
             return Ok(false);
         }
-        self.outcome(point).map(|()| true)
+        self.ended(point).map(|()| true)
     }
 
     /// Blocks the calling thread until the point is complete or the deadline has passed.
@@ -145,7 +156,7 @@ impl LaneState {
             }
             self.learn(point);
         }
-        self.outcome(point).map(|()| WaitOutcome::Reached)
+        self.ended(point).map(|()| WaitOutcome::Reached)
     }
 
     /// Brings what is known up to date after a point was seen to end, so that later questions are one load.

@@ -45,6 +45,7 @@
 //! | ask, block, or await | [`Event::query`], [`Event::wait`], [`Event::completion`] |
 //! | order one stream after another | [`Stream::wait`], [`Stream::wait_frontier`] |
 //! | order a stream after the host | [`Semaphore`] |
+//! | find a missing wait | [`Streams::sanitized`] |
 //! | know what failed | [`Stream::failure`], [`StreamFailure`] |
 //!
 //! # Guarantees
@@ -56,7 +57,8 @@
 //! - The forms that block hold no lock, and refuse to wait for their own stream inside its host functions.
 //!
 //! # Lock order
-//! `registry::Lanes`, then `Link`, then whatever the driver takes inside its own non-blocking calls. The timeline
+//! The sanitizer's, where there is one, is outermost: it is held while a command is offered. `Witness`'s comes
+//! before it. `registry::Lanes`, then `Link`, then whatever the driver takes inside its own non-blocking calls. The timeline
 //! takes a slot's source, then `Link`. `Stamps` and `Relay` are leaves: nothing is taken under them.
 //! No lock is held while user code runs or a queue handle is dropped, since that may call into the driver.
 //!
@@ -83,6 +85,7 @@ mod stream;
 mod submit;
 mod timestamp;
 mod wait;
+mod witness;
 
 pub use completion::Completion;
 pub use error::{Facet, StreamError};

@@ -8,9 +8,10 @@
 
 use crate::{
     Completion, Facet, Stream, StreamError, StreamOptions, lane_state::LaneState, link::Link,
-    stream::Parts,
+    stream::Parts, witness::Witness,
 };
 use piton_driver::{Device, Priority, PriorityRange, Queue, QueueId, WaitOutcome};
+use piton_sanitizer::{Author, Sanitizer};
 use piton_sync::Mutex;
 use piton_timeline::{Frontier, Timeline, Timepoint};
 use std::{fmt, sync::Arc, time::Instant};
@@ -26,6 +27,7 @@ struct Lanes {
 
 pub(crate) struct Registry {
     timeline: Arc<Timeline>,
+    witness: Option<Arc<Witness>>,
     lanes: Mutex<Lanes>,
 }
 
@@ -48,12 +50,34 @@ impl fmt::Debug for Streams {
 impl Streams {
     /// No streams yet, on `timeline`. Nothing else should register lanes whose points are waited for here.
     pub fn new(timeline: Arc<Timeline>) -> Self {
+        Self::watched(timeline, None)
+    }
+
+    /// As [`new`](Self::new), with everything that streams do told to a sanitizer.
+    pub fn sanitized(timeline: Arc<Timeline>, sanitizer: Arc<Sanitizer>) -> Self {
+        Self::watched(timeline, Some(Arc::new(Witness::new(sanitizer))))
+    }
+
+    fn watched(timeline: Arc<Timeline>, witness: Option<Arc<Witness>>) -> Self {
         Self {
             registry: Arc::new(Registry {
                 timeline,
+                witness,
                 lanes: Mutex::new(Lanes::default()),
             }),
         }
+    }
+
+    /// The sanitizer that is told of everything, if there is one.
+    pub fn sanitizer(&self) -> Option<&Arc<Sanitizer>> {
+        self.registry.witness().map(|witness| witness.sanitizer())
+    }
+
+    /// On whose behalf this thread acts, to that sanitizer: the program's, or a host function's that it runs.
+    pub fn author(&self) -> Author {
+        self.registry
+            .witness()
+            .map_or(Author::Host, |witness| witness.author())
     }
 
     /// The timeline that orders them.
@@ -79,6 +103,9 @@ impl Streams {
         let link = Arc::new(Link::new(Arc::clone(&queue)));
         let lane = self.timeline().register(Some(link.clone()))?;
         let label = options.label.clone();
+        if let Some(sanitizer) = self.sanitizer() {
+            sanitizer.open(lane.at(0), label.clone());
+        }
         let state = LaneState::new(&self.registry, &lane, link, &*queue, label);
         let state = Arc::new(state);
         self.registry.settle(&state);
@@ -100,7 +127,10 @@ impl Streams {
     pub fn query(&self, point: Timepoint) -> Result<bool, StreamError> {
         match self.registry.resolve(point)? {
             Some(state) => state.query(point),
-            None => Ok(true),
+            None => {
+                self.registry.saw(point);
+                Ok(true)
+            }
         }
     }
 
@@ -116,7 +146,10 @@ impl Streams {
     ) -> Result<WaitOutcome, StreamError> {
         match self.registry.resolve(point)? {
             Some(state) => state.wait(point, deadline),
-            None => Ok(WaitOutcome::Reached),
+            None => {
+                self.registry.saw(point);
+                Ok(WaitOutcome::Reached)
+            }
         }
     }
 
@@ -149,7 +182,11 @@ impl Streams {
     /// # Errors
     /// [`UnknownTimepoint`](StreamError::UnknownTimepoint).
     pub fn completion(&self, point: Timepoint) -> Result<Completion, StreamError> {
-        Ok(Completion::new(self.registry.resolve(point)?, point))
+        let state = self.registry.resolve(point)?;
+        if state.is_none() {
+            self.registry.saw(point);
+        }
+        Ok(Completion::new(state, point))
     }
 
     /// Lets go of the queues of dropped streams whose work has ended. Done by every
@@ -212,6 +249,17 @@ impl Registry {
         &self.timeline
     }
 
+    pub(crate) fn witness(&self) -> Option<&Arc<Witness>> {
+        self.witness.as_ref()
+    }
+
+    /// This thread learnt that the point has ended.
+    fn saw(&self, point: Timepoint) {
+        if let Some(witness) = &self.witness {
+            witness.saw(point);
+        }
+    }
+
     /// The lane of a point, or `None` if the lane is so long gone that its slot has another. The point was
     /// submitted then, and is complete.
     pub(crate) fn resolve(&self, point: Timepoint) -> Result<Option<Arc<LaneState>>, StreamError> {
@@ -259,6 +307,9 @@ impl Registry {
 
     /// The stream of this lane is gone.
     pub(crate) fn detach(&self, state: &Arc<LaneState>) {
+        if let Some(witness) = &self.witness {
+            witness.sanitizer().retire(state.id());
+        }
         let mut lanes = self.lanes.lock();
         lanes.live = lanes.live.saturating_sub(1);
         let queue = state.close_if_drained();

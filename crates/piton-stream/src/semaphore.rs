@@ -5,15 +5,17 @@
 
 #![expect(unsafe_code, reason = "submits commands that name no memory")]
 
-use crate::{Facet, Stream, StreamError};
+use crate::{Facet, Stream, StreamError, witness::Witness};
 use piton_driver::{Command, Device, SignalledBy};
 use piton_timeline::Timepoint;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A number that only grows, signalled by the host or by streams of one driver. Clones are the same number.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     inner: Arc<dyn piton_driver::Semaphore>,
+    /// Whom to tell what the host does with it, once a stream of a runtime with a sanitizer has used it.
+    witness: Arc<OnceLock<Arc<Witness>>>,
 }
 
 impl Semaphore {
@@ -48,12 +50,17 @@ impl Semaphore {
         };
         Ok(Self {
             inner: facet.create(initial, signalled_by)?,
+            witness: Arc::default(),
         })
     }
 
     /// The value now. Does not block. Reading n happens after everything that was ordered before the signal of n.
     pub fn value(&self) -> u64 {
-        self.inner.value()
+        let value = self.inner.value();
+        if let Some(witness) = self.witness.get() {
+            witness.read(&self.inner, value);
+        }
+        value
     }
 
     /// Raises the value from the host and wakes what waits for it. Does not block.
@@ -62,7 +69,22 @@ impl Semaphore {
     /// [`Driver`](StreamError::Driver) with [`NotMonotonic`](piton_driver::ErrorKind::NotMonotonic) if `value`
     /// is not above the present one.
     pub fn signal(&self, value: u64) -> Result<(), StreamError> {
+        // Before it is given: whoever it wakes may rely on it.
+        if let Some(witness) = self.witness.get() {
+            witness.signals(&self.inner, value);
+        }
         Ok(self.inner.signal(value)?)
+    }
+
+    /// A stream is about to use it.
+    fn used_by(&self, stream: &Stream) -> &Arc<dyn piton_driver::Semaphore> {
+        if let Some(witness) = stream.registry().witness() {
+            self.witness.get_or_init(|| {
+                witness.semaphore(&self.inner);
+                Arc::clone(witness)
+            });
+        }
+        &self.inner
     }
 }
 
@@ -79,7 +101,7 @@ impl Stream {
         semaphore: &Semaphore,
         value: u64,
     ) -> Result<Timepoint, StreamError> {
-        let semaphore = &semaphore.inner;
+        let semaphore = semaphore.used_by(self);
         // SAFETY: the command names no memory.
         unsafe { self.submit(&Command::WaitSemaphore { semaphore, value }) }
     }
@@ -95,7 +117,7 @@ impl Stream {
         semaphore: &Semaphore,
         value: u64,
     ) -> Result<Timepoint, StreamError> {
-        let semaphore = &semaphore.inner;
+        let semaphore = semaphore.used_by(self);
         // SAFETY: the command names no memory.
         unsafe { self.submit(&Command::SignalSemaphore { semaphore, value }) }
     }

@@ -5,6 +5,7 @@ use crate::{
     registry::Registry,
 };
 use piton_driver::{Device, HardwareQueue, Priority, Queue, WaitOutcome};
+use piton_sanitizer::Sanitizer;
 use piton_timeline::{Lane, LaneId, Timepoint};
 use std::{fmt, sync::Arc, time::Instant};
 
@@ -164,6 +165,11 @@ impl Stream {
     /// The device it runs on.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.parts.device
+    }
+
+    /// The sanitizer that is told of everything, if the runtime has one.
+    pub fn sanitizer(&self) -> Option<&Arc<Sanitizer>> {
+        self.registry().witness().map(|witness| witness.sanitizer())
     }
 
     /// As [`now`](Self::now), from the queue itself: a command may run, and a host function ask here, before

@@ -5,7 +5,9 @@
     reason = "passes the contract's promises on to callers: memory named by a command stays theirs to keep"
 )]
 
-use crate::{Facet, Stream, StreamError, Submission, admission::next, relay::Watch};
+use crate::{
+    Facet, Stream, StreamError, Submission, admission::next, relay::Watch, witness::Submitted,
+};
 use piton_driver::{Command, Device, DevicePtr, FillPattern, Launch, Origin, PeerAddress};
 use piton_timeline::Timepoint;
 use std::{
@@ -39,7 +41,7 @@ impl Stream {
     pub unsafe fn submit(&self, command: &Command<'_>) -> Result<Timepoint, StreamError> {
         let origin = Location::caller();
         supported(command, &**self.device())?;
-        self.admit(&mut || {
+        self.admit(Submitted::Command(command), origin, &mut || {
             // SAFETY: the caller promised it for this command, which is accepted once at most.
             unsafe { self.queue().submit(command, origin) }
         })
@@ -57,7 +59,7 @@ impl Stream {
     pub unsafe fn try_submit(&self, command: &Command<'_>) -> Result<Submission, StreamError> {
         let origin = Location::caller();
         supported(command, &**self.device())?;
-        self.try_admit(&mut || {
+        self.try_admit(Submitted::Command(command), origin, &mut || {
             // SAFETY: the caller promised it for this command.
             unsafe { self.queue().submit(command, origin) }
         })
@@ -254,7 +256,8 @@ impl Submitting<'_> {
         supported(command, &**stream.device())?;
         // Before the offer, as `admission` says.
         let before = stream.queue().completed();
-        let taken = stream.try_admit(&mut || {
+        let submitted = Submitted::Command(command);
+        let taken = stream.try_admit(submitted, self.origin, &mut || {
             // SAFETY: whoever made this value promised it for the command, which is accepted once at most:
             // `accepted` is set then, and `poll` offers nothing afterwards.
             unsafe { stream.queue().submit(command, self.origin) }

@@ -7,7 +7,7 @@
 
 #![expect(unsafe_code, reason = "submits commands that name no memory")]
 
-use crate::{Event, Facet, Stream, StreamError};
+use crate::{Event, Facet, Stream, StreamError, witness::Submitted};
 use piton_driver::{Command, DriverError, TimestampPool, Timestamps};
 use piton_sync::Mutex;
 use std::{fmt, mem, panic::Location, sync::Arc};
@@ -118,7 +118,9 @@ impl Stream {
             index: slot.index,
         };
         // SAFETY: the command names no memory.
-        let point = self.admit(&mut || unsafe { self.queue().submit(&command, origin) })?;
+        let point = self.admit(Submitted::Command(&command), origin, &mut || unsafe {
+            self.queue().submit(&command, origin)
+        })?;
         let stamp = Stamp {
             held: Mutex::new(Held::Slot(slot)),
         };

@@ -7,7 +7,9 @@
 
 #![expect(unsafe_code, reason = "submits commands that name no memory")]
 
-use crate::{Event, Stream, StreamError, Submission, Waited, lane_state::LaneState};
+use crate::{
+    Event, Stream, StreamError, Submission, Waited, lane_state::LaneState, witness::Submitted,
+};
 use piton_driver::{Admission, Command, DriverError, Origin, Position, Queue};
 use piton_timeline::{Frontier, Timepoint, WaitNeed};
 use std::{panic::Location, sync::Arc};
@@ -42,10 +44,12 @@ impl Stream {
         self.owns(event)?;
         let point = event.timepoint();
         let (other, position) = match self.need(event.state(), point)? {
-            Need::Nothing(waited) => return Ok(Submission::Accepted(waited)),
+            Need::Nothing(waited) => return Ok(Submission::Accepted(self.left_out(point, waited))),
             Need::Command(other, position) => (other, position),
         };
-        let taken = self.try_admit(&mut || self.offer_wait(&*other, position, origin))?;
+        let taken = self.try_admit(Submitted::Wait(point), origin, &mut || {
+            self.offer_wait(&*other, position, origin)
+        })?;
         Ok(match taken {
             Submission::Full => Submission::Full,
             Submission::Accepted(at) => Submission::Accepted(self.waited(point, at)),
@@ -89,7 +93,7 @@ impl Stream {
     fn wait_point(&self, point: Timepoint, origin: Origin) -> Result<Waited, StreamError> {
         match self.registry().resolve(point)? {
             Some(state) => self.wait_on(&state, point, origin),
-            None => Ok(Waited::Done),
+            None => Ok(self.left_out(point, Waited::Done)),
         }
     }
 
@@ -100,10 +104,12 @@ impl Stream {
         origin: Origin,
     ) -> Result<Waited, StreamError> {
         let (other, position) = match self.need(state, point)? {
-            Need::Nothing(waited) => return Ok(waited),
+            Need::Nothing(waited) => return Ok(self.left_out(point, waited)),
             Need::Command(other, position) => (other, position),
         };
-        let at = self.admit(&mut || self.offer_wait(&*other, position, origin))?;
+        let at = self.admit(Submitted::Wait(point), origin, &mut || {
+            self.offer_wait(&*other, position, origin)
+        })?;
         Ok(self.waited(point, at))
     }
 
@@ -122,6 +128,14 @@ impl Stream {
             // The lane drained and let its queue go: it is complete.
             None => state.outcome(point).map(|()| Need::Nothing(Waited::Done)),
         }
+    }
+
+    /// A wait is left out. That it was asked for is the program's doing; that it could be, partly the schedule's.
+    fn left_out(&self, point: Timepoint, waited: Waited) -> Waited {
+        if let Some(witness) = self.registry().witness() {
+            witness.left_out(self.id(), point);
+        }
+        waited
     }
 
     fn offer_wait(

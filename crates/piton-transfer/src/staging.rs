@@ -122,6 +122,10 @@ impl<'a> Stage<'a> {
         if slot >= self.chunks.len() {
             let length = usize::try_from(bytes).unwrap_or(usize::MAX);
             let block = self.from.pinned.allocate(length)?;
+            if let Some(sanitizer) = self.from.out.sanitizer() {
+                // What used it before is over: that is the pool's promise.
+                sanitizer.forget_host(block.as_ptr(), block.capacity());
+            }
             self.chunks.push(Chunk {
                 block,
                 emptied: None,

@@ -4,6 +4,7 @@ use crate::RuntimeError;
 use piton_alloc::MemoryPoolConfig;
 use piton_driver::{DeviceId, Driver, LinkClass};
 use piton_pinned::PinnedPoolConfig;
+use piton_sanitizer::SanitizerConfig;
 use piton_sim::{DeviceConfig, LinkConfig, SimConfig, SimDriver};
 use piton_topology::{BytesPerSec, Distance, Machine, Nanos, Transit};
 use std::sync::Arc;
@@ -31,6 +32,9 @@ pub struct RuntimeConfig {
     /// The machine the devices sit in, device n of the driver being device n of the model. Without one, a
     /// machine is made of what the driver says of its devices.
     pub machine: Option<Machine>,
+    /// Whether races between streams and uses of freed memory are looked for, and what is done about them. Off by
+    /// default: it costs memory and a lock that all submissions share.
+    pub sanitizer: Option<SanitizerConfig>,
 }
 
 impl RuntimeConfig {
@@ -64,6 +68,7 @@ impl RuntimeConfig {
             memory: MemoryPoolConfig::default(),
             pinned: PinnedPoolConfig::default(),
             machine: None,
+            sanitizer: None,
         }
     }
 }

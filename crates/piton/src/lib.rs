@@ -61,6 +61,7 @@
 //! | copy between devices | [`Stream::copy_peer`], [`Runtime::routes`] |
 //! | order streams by hand, time them | [`Stream::record`], [`Stream::wait`], [`Event`] |
 //! | run host code in stream order | [`Stream::call_host`] |
+//! | find a race or a use of freed memory | [`RuntimeConfig::sanitizer`], [`Runtime::sanitizer`] |
 //! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
 //!
 //! # Guarantees
@@ -95,6 +96,9 @@ pub use piton_driver::{
     DeviceId, DeviceInfo, ExecutionRecord, Grid, HardwareQueue, Operation, Placement, Priority,
 };
 pub use piton_pinned::{PinnedPoolConfig, PinnedStats};
+pub use piton_sanitizer::{
+    Action, Hazard, Report, Response, Sanitizer, SanitizerConfig, Site, Space,
+};
 pub use piton_stream::{Event, StreamError, StreamOptions, WhenFull};
 pub use piton_topology::{Machine, RouteKind};
 pub use piton_transfer::RouteUse;

@@ -3,6 +3,7 @@
 use crate::{Device, Devices, RuntimeConfig, RuntimeError, topology};
 use piton_buffer::DeviceContext;
 use piton_driver::{DeviceId, Driver};
+use piton_sanitizer::Sanitizer;
 use piton_sim::{SimDriver, SimModule};
 use piton_topology::{Machine, Router};
 use piton_transfer::RouteUse;
@@ -14,6 +15,7 @@ struct Inner {
     sim: Option<Arc<SimDriver>>,
     machine: Machine,
     contexts: Vec<Arc<DeviceContext>>,
+    sanitizer: Option<Arc<Sanitizer>>,
 }
 
 /// Devices with their pools of memory, ordered by one timeline. A cheap handle; clones are the same runtime.
@@ -41,12 +43,15 @@ impl Runtime {
             None => topology::of_devices(&devices)?,
         };
         let router = Router::new(&machine, &topology::peer_access(&devices));
-        let contexts = DeviceContext::open(&devices, router, &config.memory, &config.pinned)?;
+        let sanitizer = config.sanitizer.map(Sanitizer::new).map(Arc::new);
+        let (memory, pinned) = (&config.memory, &config.pinned);
+        let contexts = DeviceContext::open(&devices, router, memory, pinned, sanitizer.as_ref())?;
         Ok(Self(Arc::new(Inner {
             driver,
             sim,
             machine,
             contexts,
+            sanitizer,
         })))
     }
 
@@ -110,6 +115,11 @@ impl Runtime {
     /// What was copied between devices so far, by route.
     pub fn routes(&self) -> Vec<RouteUse> {
         self.0.contexts[0].transfers().routes()
+    }
+
+    /// What finds races and uses of freed memory, if the configuration asked for it.
+    pub fn sanitizer(&self) -> Option<&Arc<Sanitizer>> {
+        self.0.sanitizer.as_ref()
     }
 
     /// The driver underneath.

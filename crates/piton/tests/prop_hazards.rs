@@ -5,9 +5,9 @@
 
 mod support;
 
-use piton::{DeviceBuffer, Grid, Stream, sim::ScheduleOrder, sim::SimConfig};
+use piton::{DeviceBuffer, Grid, Runtime, Stream, sim::ScheduleOrder, sim::SimConfig};
 use proptest::prelude::*;
-use support::{check, runtime, small_devices};
+use support::{check, runtime, sanitized, small_devices};
 
 const WORDS: usize = 128;
 const BUFFERS: usize = 4;
@@ -47,8 +47,7 @@ fn pair(
     (to, from)
 }
 
-fn run(config: SimConfig, program: &[Op]) {
-    let runtime = runtime(config);
+fn run(runtime: &Runtime, program: &[Op]) {
     let device = runtime.device(0).unwrap();
     let module = device.load("test").unwrap();
     let (add, scale) = (
@@ -107,7 +106,7 @@ fn run(config: SimConfig, program: &[Op]) {
     for (buffer, expected) in buffers.iter().zip(&model) {
         assert_eq!(streams[0].read(buffer).unwrap(), [*expected; WORDS]);
     }
-    check(&runtime);
+    check(runtime);
 }
 
 proptest! {
@@ -118,11 +117,22 @@ proptest! {
         program in prop::collection::vec(op(), 1..60),
         seed in any::<u64>(),
     ) {
-        run(small_devices(1).in_virtual_time(seed, ScheduleOrder::Seeded), &program);
+        let config = small_devices(1).in_virtual_time(seed, ScheduleOrder::Seeded);
+        run(&runtime(config), &program);
     }
 
     #[test]
     fn threads_give_what_the_program_says(program in prop::collection::vec(op(), 1..60)) {
-        run(SimConfig { workers: Some(2), ..small_devices(1) }, &program);
+        run(&runtime(SimConfig { workers: Some(2), ..small_devices(1) }), &program);
+    }
+
+    #[test]
+    fn a_sanitizer_finds_nothing_to_report(
+        program in prop::collection::vec(op(), 1..60),
+        seed in any::<u64>(),
+    ) {
+        let config = small_devices(1).in_virtual_time(seed, ScheduleOrder::Seeded);
+        run(&sanitized(config), &program);
+        run(&sanitized(SimConfig { workers: Some(2), ..small_devices(1) }), &program);
     }
 }

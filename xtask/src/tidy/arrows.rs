@@ -18,12 +18,22 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Backends know the contract and not each other.
     ("piton-sim", &["piton-driver", "piton-sync"]),
     ("piton-conformance", &["piton-driver", "piton-sync"]),
+    // What is told of streams and memory, and not who tells it.
+    (
+        "piton-sanitizer",
+        &["piton-timeline", "piton-driver", "piton-sync"],
+    ),
     // The allocators know timelines, and neither streams nor a backend.
     ("piton-alloc", ALLOCATOR),
     ("piton-pinned", ALLOCATOR),
     (
         "piton-stream",
-        &["piton-timeline", "piton-driver", "piton-sync"],
+        &[
+            "piton-sanitizer",
+            "piton-timeline",
+            "piton-driver",
+            "piton-sync",
+        ],
     ),
     (
         "piton-transfer",
@@ -43,6 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton-alloc",
             "piton-driver",
             "piton-pinned",
+            "piton-sanitizer",
             "piton-stream",
             "piton-sync",
             "piton-timeline",
@@ -57,6 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton-buffer",
             "piton-driver",
             "piton-pinned",
+            "piton-sanitizer",
             "piton-sim",
             "piton-stream",
             "piton-sync",

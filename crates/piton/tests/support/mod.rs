@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use piton::{
-    Devices, Runtime, RuntimeConfig,
+    Devices, Runtime, RuntimeConfig, SanitizerConfig,
     sim::{DeviceConfig, KernelDefinition, Parameter, Signature, SimConfig, SimModule},
 };
 
@@ -52,13 +52,34 @@ pub(crate) fn small_devices(count: u32) -> SimConfig {
 }
 
 pub(crate) fn runtime(config: SimConfig) -> Runtime {
-    let runtime = Runtime::new(RuntimeConfig::on(Devices::Simulated(config))).unwrap();
+    configured(RuntimeConfig::on(Devices::Simulated(config)))
+}
+
+/// A runtime that looks for races, and fills memory that it hands out.
+pub(crate) fn sanitized(config: SimConfig) -> Runtime {
+    configured(RuntimeConfig {
+        sanitizer: Some(SanitizerConfig {
+            poison: Some(0xA5),
+            ..SanitizerConfig::default()
+        }),
+        ..RuntimeConfig::on(Devices::Simulated(config))
+    })
+}
+
+fn configured(config: RuntimeConfig) -> Runtime {
+    let runtime = Runtime::new(config).unwrap();
     runtime.register(module()).unwrap();
     runtime
 }
 
-/// Every pool's and every device's books agree.
+/// Every pool's and every device's books agree, and a sanitizer has found nothing.
 pub(crate) fn check(runtime: &Runtime) {
+    if let Some(sanitizer) = runtime.sanitizer() {
+        sanitizer.check();
+        let reports = sanitizer.reports();
+        assert!(reports.is_empty(), "{}", reports[0]);
+        assert_eq!(sanitizer.counts().unknown_extents, 0);
+    }
     for device in runtime.devices() {
         device.memory().check().unwrap();
         device.pinned_pool().check().unwrap();

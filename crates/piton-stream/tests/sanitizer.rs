@@ -1,0 +1,313 @@
+//! Streams over the simulated device, watched by a sanitizer: a missing order is reported on every schedule, and an
+//! order that is there by whatever means is not.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+use piton_driver::{
+    Command, Comparison, Device, DeviceId, DevicePtr, Driver, FillPattern, MemoryWait, MemoryWord,
+    Operation, WaitOutcome,
+};
+use piton_sanitizer::{Action, Hazard, Response, Sanitizer, SanitizerConfig};
+use piton_sim::{DeviceConfig, ScheduleOrder, SimConfig, SimDriver};
+use piton_stream::{
+    Facet, Semaphore, Stream, StreamError, StreamOptions, Streams, Submission, Waited,
+};
+use piton_timeline::{Timeline, Timepoint};
+use std::sync::Arc;
+
+const BYTES: u64 = 4096;
+
+struct Bench {
+    _driver: SimDriver,
+    device: Arc<dyn Device>,
+    streams: Streams,
+    at: DevicePtr,
+}
+
+impl Bench {
+    fn new(sim: SimConfig, config: SanitizerConfig) -> Self {
+        let driver = SimDriver::new(sim).unwrap();
+        let device = driver.open(DeviceId(0)).unwrap();
+        let at = device.memory().allocate(1 << 20).unwrap();
+        let sanitizer = Arc::new(Sanitizer::new(config));
+        Self {
+            _driver: driver,
+            device,
+            streams: Streams::sanitized(Timeline::new(), sanitizer),
+            at,
+        }
+    }
+
+    fn stream(&self, label: &str) -> Stream {
+        let options = StreamOptions::labelled(label);
+        self.streams.create(&self.device, options).unwrap()
+    }
+
+    /// Lets the device work until the point has ended, while the program waits for something else.
+    fn let_pass(&self, point: Timepoint) {
+        let other = self.stream("other");
+        while !self.streams.timeline().is_complete(point) {
+            fill(&other, DevicePtr::new(self.at.address() + 8 * BYTES));
+            other.synchronize().unwrap();
+        }
+    }
+
+    fn kinds(&self) -> Vec<Hazard> {
+        let sanitizer = self.streams.sanitizer().unwrap();
+        sanitizer.check();
+        let reports = sanitizer.reports();
+        reports.into_iter().map(|report| report.kind).collect()
+    }
+}
+
+fn config() -> SimConfig {
+    let device = DeviceConfig {
+        memory_bytes: 8 << 20,
+        page_bytes: 64 << 10,
+        ..DeviceConfig::default()
+    };
+    SimConfig::uniform(1, &device)
+}
+
+/// Runs a program with a worker, with two, and on seeded schedules.
+fn everywhere(program: impl Fn(&Bench)) {
+    let workers = [1, 2].map(|workers| SimConfig {
+        workers: Some(workers),
+        ..config()
+    });
+    let seeds = (0..5).map(|seed| config().in_virtual_time(seed, ScheduleOrder::Seeded));
+    for machine in workers.into_iter().chain(seeds) {
+        program(&Bench::new(machine, SanitizerConfig::default()));
+    }
+}
+
+#[expect(unsafe_code, reason = "submission is unsafe")]
+#[track_caller]
+fn try_fill(stream: &Stream, at: DevicePtr) -> Result<Timepoint, StreamError> {
+    // SAFETY: the memory is the test's. That its uses are in no order is what the tests are about: the simulated
+    // device writes equal bytes, and nobody reads them.
+    unsafe { stream.fill(at, FillPattern::Byte(1), BYTES) }
+}
+
+#[track_caller]
+fn fill(stream: &Stream, at: DevicePtr) -> Timepoint {
+    try_fill(stream, at).unwrap()
+}
+
+#[expect(unsafe_code, reason = "submission is unsafe")]
+#[track_caller]
+fn submit(stream: &Stream, command: &Command<'_>) -> Timepoint {
+    // SAFETY: as in `try_fill`.
+    unsafe { stream.submit(command).unwrap() }
+}
+
+#[test]
+fn a_missing_wait_is_reported_with_both_lines_even_if_the_first_had_long_ended() {
+    everywhere(|bench| {
+        let (load, compute) = (bench.stream("load"), bench.stream("compute"));
+        fill(&load, bench.at);
+        let first = line!() - 1;
+        bench.let_pass(load.now());
+        fill(&compute, bench.at);
+        let second = line!() - 1;
+        let reports = bench.streams.sanitizer().unwrap().reports();
+        assert_eq!(reports.len(), 1);
+        let report = &reports[0];
+        assert_eq!(report.kind, Hazard::WriteWrite);
+        let line = |site: &piton_sanitizer::Site| site.origin.unwrap().line();
+        assert_eq!((line(&report.first), line(&report.second)), (first, second));
+        assert_eq!(report.first.label.as_deref(), Some("load"));
+        assert_eq!(report.first.action, Action::Write(Operation::Fill));
+        assert_eq!(report.overlap.bytes, BYTES);
+        assert!(report.to_string().contains("tests/sanitizer.rs"));
+    });
+}
+
+#[test]
+fn waits_order_whether_they_became_commands_or_not() {
+    everywhere(|bench| {
+        let streams = [0, 1, 2].map(|_| bench.stream("stream"));
+        for turn in 0..60 {
+            let (mine, next) = (&streams[turn % 3], &streams[(turn + 1) % 3]);
+            fill(mine, bench.at);
+            match turn % 4 {
+                0 => drop(next.wait(&mine.record()).unwrap()),
+                1 => drop(next.wait_timepoint(mine.now()).unwrap()),
+                2 => while next.try_wait(&mine.record()).unwrap() == Submission::Full {},
+                _ => next.wait_frontier(&mine.now().into()).unwrap(),
+            }
+        }
+        assert_eq!(bench.kinds(), []);
+    });
+}
+
+#[test]
+fn a_wait_that_was_left_out_is_passed_on() {
+    everywhere(|bench| {
+        let streams = ["a", "b", "c"].map(|label| bench.stream(label));
+        let written = fill(&streams[0], bench.at);
+        bench.let_pass(written);
+        assert_eq!(streams[1].wait_timepoint(written).unwrap(), Waited::Done);
+        // Nothing was submitted on it, and its place stands for the wait all the same.
+        streams[2].wait(&streams[1].record()).unwrap();
+        fill(&streams[2], bench.at);
+        assert_eq!(bench.kinds(), []);
+    });
+}
+
+#[test]
+fn a_host_that_waits_or_asks_is_an_order() {
+    everywhere(|bench| {
+        let streams = [0, 1, 2, 3].map(|_| bench.stream("stream"));
+        fill(&streams[0], bench.at);
+        streams[0].synchronize().unwrap();
+        let written = fill(&streams[1], bench.at);
+        let reached = bench.streams.wait(written, None).unwrap();
+        assert_eq!(reached, WaitOutcome::Reached);
+        fill(&streams[2], bench.at);
+        let event = streams[2].record();
+        assert_eq!(event.wait(None).unwrap(), WaitOutcome::Reached);
+        assert!(event.query().unwrap());
+        fill(&streams[3], bench.at);
+        assert_eq!(bench.kinds(), []);
+    });
+}
+
+#[test]
+fn semaphores_order_in_whichever_order_they_are_submitted() {
+    everywhere(|bench| {
+        let (load, compute) = (bench.stream("load"), bench.stream("compute"));
+        let semaphore = Semaphore::new(&bench.device, 0).unwrap();
+        compute.wait_semaphore(&semaphore, 1).unwrap();
+        fill(&compute, bench.at);
+        compute.signal_semaphore(&semaphore, 2).unwrap();
+        fill(&load, bench.at);
+        load.signal_semaphore(&semaphore, 1).unwrap();
+        load.wait_semaphore(&semaphore, 2).unwrap();
+        fill(&load, bench.at);
+        load.synchronize().unwrap();
+        assert_eq!(bench.kinds(), []);
+        let counts = bench.streams.sanitizer().unwrap().counts();
+        assert_eq!((counts.put_by, counts.unseen_signals), (0, 0));
+    });
+}
+
+#[test]
+fn a_host_signal_carries_what_the_host_has_seen_and_no_more() {
+    everywhere(|bench| {
+        let (load, compute) = (bench.stream("load"), bench.stream("compute"));
+        let semaphore = Semaphore::new(&bench.device, 0).unwrap();
+        compute.wait_semaphore(&semaphore, 1).unwrap();
+        fill(&compute, bench.at);
+        fill(&load, bench.at);
+        let elsewhere = DevicePtr::new(bench.at.address() + BYTES);
+        fill(&load, elsewhere);
+        semaphore.signal(1).unwrap();
+        compute.synchronize().unwrap();
+        assert_eq!(bench.kinds(), [Hazard::WriteWrite]);
+        fill(&compute, elsewhere);
+        assert_eq!(bench.kinds(), [Hazard::WriteWrite; 2]);
+    });
+}
+
+#[test]
+fn words_in_memory_order_where_the_device_waits_for_them() {
+    everywhere(|bench| {
+        if !bench.device.memory_operations() {
+            return println!("skipped: the device has no {}", Facet::MemoryOperations);
+        }
+        let (load, compute) = (bench.stream("load"), bench.stream("compute"));
+        let at = DevicePtr::new(bench.at.address() + 2 * BYTES);
+        let value = MemoryWord::U32(0x1234_5678);
+        let comparison = Comparison::Equal;
+        submit(
+            &compute,
+            &Command::WaitMemory(MemoryWait {
+                at,
+                comparison,
+                value,
+            }),
+        );
+        fill(&compute, bench.at);
+        fill(&load, bench.at);
+        submit(&load, &Command::WriteMemory { at, value });
+        compute.synchronize().unwrap();
+        assert_eq!(bench.kinds(), []);
+    });
+}
+
+#[test]
+fn host_functions_order_their_stream_and_what_they_submit() {
+    everywhere(|bench| {
+        let (load, compute) = (bench.stream("load"), Arc::new(bench.stream("compute")));
+        let third = bench.stream("third");
+        let at = bench.at;
+        let event = third.record();
+        fill(&third, DevicePtr::new(at.address() + BYTES));
+        let late = third.record();
+        fill(&load, at);
+        let inside = Arc::clone(&compute);
+        load.call_host(move || {
+            fill(&inside, at);
+            inside.synchronize().unwrap();
+            assert_eq!(late.wait(None).unwrap(), WaitOutcome::Reached);
+        })
+        .unwrap();
+        // After the function, which has seen both ends of what it waited for.
+        fill(&load, at);
+        fill(&load, DevicePtr::new(at.address() + BYTES));
+        load.synchronize().unwrap();
+        assert!(event.query().unwrap());
+        assert_eq!(bench.kinds(), []);
+        assert_eq!(bench.streams.sanitizer().unwrap().counts().put_by, 0);
+    });
+}
+
+#[test]
+fn what_a_host_function_knows_the_program_does_not() {
+    everywhere(|bench| {
+        let (load, compute) = (bench.stream("load"), bench.stream("compute"));
+        let at = bench.at;
+        fill(&load, at);
+        let seen = load.record();
+        let caller = bench.stream("caller");
+        caller.call_host(move || drop(seen.wait(None))).unwrap();
+        // Whether the function has run by now is luck.
+        fill(&compute, at);
+        assert_eq!(bench.kinds(), [Hazard::WriteWrite]);
+    });
+}
+
+#[test]
+fn a_refusing_sanitizer_keeps_the_race_from_the_device() {
+    let refusing = SanitizerConfig {
+        response: Response::Refuse,
+        ..SanitizerConfig::default()
+    };
+    let bench = Bench::new(config(), refusing);
+    let (load, compute) = (bench.stream("load"), bench.stream("compute"));
+    fill(&load, bench.at);
+    let before = compute.now();
+    let refused = try_fill(&compute, bench.at);
+    let Err(StreamError::Hazard(report)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(report.kind, Hazard::WriteWrite);
+    assert_eq!(compute.now(), before);
+    compute.wait(&load.record()).unwrap();
+    fill(&compute, bench.at);
+    assert_eq!(bench.kinds(), [Hazard::WriteWrite]);
+}
+
+#[test]
+fn streams_that_are_dropped_leave_their_uses_behind() {
+    everywhere(|bench| {
+        fill(&bench.stream("gone"), bench.at);
+        bench.streams.prune();
+        // Perhaps in the slot of the first, and yet another lane.
+        let second = bench.stream("second");
+        fill(&second, bench.at);
+        assert_eq!(bench.kinds(), [Hazard::WriteWrite]);
+    });
+}
