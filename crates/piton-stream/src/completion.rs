@@ -1,6 +1,6 @@
 //! Waiting for a place in the order of work without holding a thread.
 
-use crate::{StreamError, lane_state::LaneState, relay::Watch};
+use crate::{CaptureError, StreamError, lane_state::LaneState, relay::Watch};
 use piton_timeline::Timepoint;
 use std::{
     future::Future,
@@ -23,6 +23,8 @@ pub struct Completion {
     state: Option<Arc<LaneState>>,
     point: Timepoint,
     watch: Watch,
+    /// What the future ends with if it was asked for in a capture.
+    refused: Option<CaptureError>,
 }
 
 impl Completion {
@@ -32,7 +34,14 @@ impl Completion {
             state,
             point,
             watch: Watch::new(position.unwrap_or_default()),
+            refused: None,
         }
+    }
+
+    /// The future, which ends with an error if there is one.
+    pub(crate) fn unless(mut self, refused: Result<(), CaptureError>) -> Self {
+        self.refused = refused.err();
+        self
     }
 
     /// What is waited for.
@@ -46,6 +55,9 @@ impl Future for Completion {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        if let Some(refused) = this.refused {
+            return Poll::Ready(Err(refused.into()));
+        }
         let Some(state) = &this.state else {
             return Poll::Ready(Ok(()));
         };

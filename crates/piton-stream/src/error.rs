@@ -1,6 +1,6 @@
 //! What can go wrong with streams and events.
 
-use crate::StreamFailure;
+use crate::{CaptureError, StreamFailure};
 use piton_driver::{DeviceId, DriverError, Priority, PriorityRange};
 use piton_sanitizer::Report;
 use piton_timeline::{TimelineError, Timepoint};
@@ -70,6 +70,9 @@ pub enum StreamError {
         /// The event's place.
         point: Timepoint,
     },
+    /// The call cannot be captured, or the capture was spoilt by one that could not.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     /// Two devices have two clocks; their times cannot be compared.
     #[error("{start} and {end} have clocks of their own")]
     DifferentClocks {
@@ -94,6 +97,8 @@ pub enum Facet {
     Peers,
     /// Queues limited to some cores.
     ComputeUnits,
+    /// Graphs that run as one command.
+    Graphs,
     /// Waits for values in device memory, and writes of them.
     MemoryOperations,
 }
@@ -106,6 +111,7 @@ impl fmt::Display for Facet {
             Self::Timestamps => "timestamps",
             Self::Peers => "access to peers",
             Self::ComputeUnits => "choice of compute units",
+            Self::Graphs => "graphs",
             Self::MemoryOperations => "waits for values in memory",
         })
     }

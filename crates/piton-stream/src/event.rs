@@ -1,9 +1,12 @@
 //! Events: a place in a stream's order, kept.
 
-use crate::{Completion, StreamError, lane_state::LaneState, timestamp::Stamp};
+use crate::{
+    Completion, Offence, StreamError, capture::CapturedPlace, lane_state::LaneState,
+    timestamp::Stamp,
+};
 use piton_driver::WaitOutcome;
 use piton_timeline::Timepoint;
-use std::{sync::Arc, time::Instant};
+use std::{panic::Location, sync::Arc, time::Instant};
 
 /// A place in a stream's order. Made by [`Stream::record`](crate::Stream::record); never moves.
 ///
@@ -14,6 +17,8 @@ pub struct Event {
     state: Arc<LaneState>,
     point: Timepoint,
     stamp: Option<Arc<Stamp>>,
+    /// Its place in a capture, if it was recorded in one.
+    captured: Option<Arc<CapturedPlace>>,
 }
 
 impl Event {
@@ -22,7 +27,19 @@ impl Event {
             state,
             point,
             stamp,
+            captured: None,
         }
+    }
+
+    /// The event as one recorded in a capture, if there is a place.
+    pub(crate) fn with_capture(mut self, captured: Option<Arc<CapturedPlace>>) -> Self {
+        self.captured = captured;
+        self
+    }
+
+    /// Its place in a capture, if it was recorded in one.
+    pub(crate) fn captured(&self) -> Option<&Arc<CapturedPlace>> {
+        self.captured.as_ref()
     }
 
     /// The place.
@@ -35,7 +52,10 @@ impl Event {
     /// # Errors
     /// [`Poisoned`](StreamError::Poisoned) if it has, and a command up to here failed or was skipped. While
     /// the answer is `false` the device may still use what those commands named, even if one has failed.
+    /// [`Capture`](StreamError::Capture) if it was recorded in a capture, as for every question to such an event.
+    #[track_caller]
     pub fn query(&self) -> Result<bool, StreamError> {
+        self.not_captured(Offence::QueryEvent, Location::caller())?;
         self.state.query(self.point)
     }
 
@@ -44,13 +64,17 @@ impl Event {
     /// # Errors
     /// As [`query`](Self::query); [`WouldDeadlock`](StreamError::WouldDeadlock) inside a host function of the
     /// same stream; [`Driver`](StreamError::Driver) where the device is lost or knows of a deadlock.
+    #[track_caller]
     pub fn wait(&self, deadline: Option<Instant>) -> Result<WaitOutcome, StreamError> {
+        self.not_captured(Offence::WaitOnHost, Location::caller())?;
         self.state.wait(self.point, deadline)
     }
 
     /// A future that ends when everything before it has.
+    #[track_caller]
     pub fn completion(&self) -> Completion {
-        Completion::new(Some(Arc::clone(&self.state)), self.point)
+        let refused = self.not_captured(Offence::Completion, Location::caller());
+        Completion::new(Some(Arc::clone(&self.state)), self.point).unless(refused)
     }
 
     /// Whether a time is recorded with it.
@@ -62,6 +86,7 @@ impl Event {
     ///
     /// # Errors
     /// [`NotTimed`](StreamError::NotTimed); [`Poisoned`](StreamError::Poisoned): then no time was written.
+    #[track_caller]
     pub fn time_ns(&self) -> Result<Option<u64>, StreamError> {
         let Some(stamp) = &self.stamp else {
             return Err(StreamError::NotTimed { point: self.point });
@@ -78,6 +103,7 @@ impl Event {
     /// # Errors
     /// As [`time_ns`](Self::time_ns); [`DifferentClocks`](StreamError::DifferentClocks) for events of two
     /// devices.
+    #[track_caller]
     pub fn elapsed_ns(start: &Self, end: &Self) -> Result<Option<i64>, StreamError> {
         let (from, to) = (start.state.device(), end.state.device());
         if from != to {

@@ -4,12 +4,13 @@
 //! stream: so the marks are a stack, and a wait for any stream on it is refused.
 
 use crate::{
-    Facet, Stream, StreamError,
+    Facet, Offence, Stream, StreamError,
     lane_state::LaneState,
     witness::{Call, Submitted, Witness},
 };
-use piton_driver::HostFunction;
+use piton_driver::{HostFunction, NodeWork, Origin, RepeatedHostFunction};
 use piton_sanitizer::FunctionId;
+use piton_sync::Mutex;
 use piton_timeline::Timepoint;
 use std::{
     cell::RefCell,
@@ -65,6 +66,41 @@ pub(crate) fn running_for(witness: &Witness) -> Option<FunctionId> {
     })
 }
 
+/// The streams a graph has been replayed on, so that its host functions do not wait on the host for one of them.
+///
+/// Kept by whoever replays; clones are the same list. A stream stays on it until it is gone: a host function of the
+/// graph is refused such a wait even where another stream's replay runs it.
+#[derive(Clone, Debug, Default)]
+pub struct ReplayStreams(Arc<Mutex<Vec<Weak<LaneState>>>>);
+
+impl ReplayStreams {
+    /// A replay is about to be submitted to this stream.
+    pub fn note(&self, stream: &Stream) {
+        let mut lanes = self.0.lock();
+        let is_it = |lane: &Weak<LaneState>| lane.as_ptr() == Arc::as_ptr(stream.state());
+        if !lanes.iter().any(is_it) {
+            lanes.retain(|lane| lane.strong_count() > 0);
+            lanes.push(Arc::downgrade(stream.state()));
+        }
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let lanes = self.0.lock();
+        let marks = lanes.iter().map(|lane| Mark::set(Weak::clone(lane), None));
+        marks.collect()
+    }
+
+    /// The function, refusing waits for streams on the list while it runs.
+    pub fn marked(&self, function: RepeatedHostFunction) -> RepeatedHostFunction {
+        let lanes = self.clone();
+        Arc::new(move || {
+            let running = lanes.marks();
+            function();
+            drop(running);
+        })
+    }
+}
+
 /// The function, marking the thread while it runs.
 fn marked(
     lane: &Arc<LaneState>,
@@ -92,14 +128,43 @@ impl Stream {
     /// is dropped without being called.
     ///
     /// # Errors
-    /// [`Unsupported`](StreamError::Unsupported) where the device runs no host functions; otherwise as every
-    /// submission.
+    /// [`Unsupported`](StreamError::Unsupported) where the device runs no host functions;
+    /// [`Capture`](StreamError::Capture) in a capture, as the function works once; otherwise as every submission.
     #[track_caller]
     pub fn call_host(
         &self,
         function: impl FnOnce() + Send + 'static,
     ) -> Result<Timepoint, StreamError> {
         let origin = Location::caller();
+        self.not_in_capture(Offence::HostFunctionOnce, origin)?;
+        self.call_marked(function, origin)
+    }
+
+    /// As [`call_host`](Self::call_host), with a function that a replay of a captured graph calls again each time.
+    ///
+    /// # Errors
+    /// As [`call_host`](Self::call_host).
+    #[track_caller]
+    pub fn call_host_each_time(
+        &self,
+        function: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Timepoint, StreamError> {
+        let origin = Location::caller();
+        if let Some(recording) = self.state().capture.get() {
+            if self.device().host_functions().is_none() {
+                return Err(self.lacks(Facet::HostFunctions));
+            }
+            let work = NodeWork::CallHost(Arc::new(function));
+            return self.capture_work(&recording, work, origin);
+        }
+        self.call_marked(function, origin)
+    }
+
+    fn call_marked(
+        &self,
+        function: impl FnOnce() + Send + 'static,
+        origin: Origin,
+    ) -> Result<Timepoint, StreamError> {
         let Some(facet) = self.device().host_functions() else {
             return Err(self.lacks(Facet::HostFunctions));
         };

@@ -4,8 +4,8 @@
 //! and another lane has its slot.
 
 use crate::{
-    StreamError, StreamFailure, host_function, link::Link, registry::Registry, timestamp::Stamps,
-    witness::Witness,
+    StreamError, StreamFailure, capture::CaptureSlot, host_function, link::Link,
+    registry::Registry, timestamp::Stamps, witness::Witness,
 };
 use piton_driver::{DeviceId, ErrorKind, Position, Queue, QueueFailure, QueueId, WaitOutcome};
 use piton_timeline::{Lane, LaneId, Timeline, Timepoint};
@@ -28,6 +28,7 @@ pub(crate) struct LaneState {
     witness: Option<Arc<Witness>>,
     failure: OnceLock<Arc<StreamFailure>>,
     pub(crate) stamps: Arc<Stamps>,
+    pub(crate) capture: CaptureSlot,
 }
 
 impl fmt::Debug for LaneState {
@@ -60,6 +61,7 @@ impl LaneState {
             witness: registry.witness().cloned(),
             failure: OnceLock::new(),
             stamps: Arc::default(),
+            capture: CaptureSlot::default(),
         }
     }
 

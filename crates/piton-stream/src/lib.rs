@@ -46,6 +46,7 @@
 //! | order one stream after another | [`Stream::wait`], [`Stream::wait_frontier`] |
 //! | order a stream after the host | [`Semaphore`] |
 //! | find a missing wait | [`Streams::sanitized`] |
+//! | write work down as a graph instead | [`Stream::begin_capture`], [`Capture`] |
 //! | know what failed | [`Stream::failure`], [`StreamFailure`] |
 //!
 //! # Guarantees
@@ -64,9 +65,10 @@
 //!
 //! # Not here
 //! Pools and who may reuse a block (the timeline answers, the allocators ask). Routes of copies. The engine that
-//! runs commands. Capture into graphs.
+//! runs commands. What is made of a capture: `piton-graph`.
 
 mod admission;
+mod capture;
 mod completion;
 mod error;
 mod event;
@@ -87,10 +89,12 @@ mod timestamp;
 mod wait;
 mod witness;
 
+pub use capture::{Capture, CaptureError, Captured, Offence};
 pub use completion::Completion;
 pub use error::{Facet, StreamError};
 pub use event::Event;
 pub use failure::StreamFailure;
+pub use host_function::ReplayStreams;
 pub use options::{StreamOptions, WhenFull};
 pub use outcome::{Submission, Waited};
 pub use piton_driver::Command;

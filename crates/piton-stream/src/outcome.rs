@@ -22,4 +22,6 @@ pub enum Waited {
     Ordered,
     /// One command, at this place.
     Enqueued(Timepoint),
+    /// Nothing yet: the stream is captured, and the wait is an edge of the graph.
+    Recorded,
 }

@@ -1,13 +1,13 @@
 //! A stream: commands that run in order, and the numbers that say how far they are.
 
 use crate::{
-    Completion, Event, Facet, StreamError, StreamFailure, WhenFull, lane_state::LaneState,
+    Completion, Event, Facet, Offence, StreamError, StreamFailure, WhenFull, lane_state::LaneState,
     registry::Registry,
 };
 use piton_driver::{Device, HardwareQueue, Priority, Queue, WaitOutcome};
 use piton_sanitizer::Sanitizer;
 use piton_timeline::{Lane, LaneId, Timepoint};
-use std::{fmt, sync::Arc, time::Instant};
+use std::{fmt, panic::Location, sync::Arc, time::Instant};
 
 /// An in-order sequence of commands on one device.
 ///
@@ -47,7 +47,7 @@ impl Stream {
         Self { parts, capacity }
     }
 
-    /// The place after everything submitted so far. One load.
+    /// The place after everything submitted so far; in a capture, where nothing is, the place before it. One load.
     pub fn now(&self) -> Timepoint {
         self.lane().now()
     }
@@ -56,7 +56,11 @@ impl Stream {
     ///
     /// Recording again makes another event; the first goes on meaning the place it was made at.
     pub fn record(&self) -> Event {
-        Event::new(Arc::clone(self.state()), self.now(), None)
+        let event = Event::new(Arc::clone(self.state()), self.now(), None);
+        if self.is_capturing() {
+            return event.with_capture(self.captured_place());
+        }
+        event
     }
 
     /// Blocks the calling thread until everything submitted before the call has ended.
@@ -64,8 +68,11 @@ impl Stream {
     /// # Errors
     /// [`Poisoned`](StreamError::Poisoned) if a command failed;
     /// [`WouldDeadlock`](StreamError::WouldDeadlock) inside a host function of this stream;
-    /// [`Driver`](StreamError::Driver) where the device is lost or knows of a deadlock.
+    /// [`Driver`](StreamError::Driver) where the device is lost or knows of a deadlock;
+    /// [`Capture`](StreamError::Capture) in a capture, which is spoilt then.
+    #[track_caller]
     pub fn synchronize(&self) -> Result<(), StreamError> {
+        self.not_in_capture(Offence::Synchronize, Location::caller())?;
         self.state().wait(self.latest(), None).map(drop)
     }
 
@@ -73,20 +80,27 @@ impl Stream {
     ///
     /// # Errors
     /// As [`synchronize`](Self::synchronize).
+    #[track_caller]
     pub fn synchronize_until(&self, deadline: Instant) -> Result<WaitOutcome, StreamError> {
+        self.not_in_capture(Offence::Synchronize, Location::caller())?;
         self.state().wait(self.latest(), Some(deadline))
     }
 
     /// A future that ends when everything submitted before the call has.
+    #[track_caller]
     pub fn completion(&self) -> Completion {
-        Completion::new(Some(Arc::clone(self.state())), self.now())
+        let refused = self.not_in_capture(Offence::Completion, Location::caller());
+        Completion::new(Some(Arc::clone(self.state())), self.now()).unless(refused)
     }
 
     /// Whether everything submitted so far has ended. Does not block.
     ///
     /// # Errors
-    /// [`Poisoned`](StreamError::Poisoned) if it has, and a command failed.
+    /// [`Poisoned`](StreamError::Poisoned) if it has, and a command failed; [`Capture`](StreamError::Capture) in a
+    /// capture.
+    #[track_caller]
     pub fn query(&self) -> Result<bool, StreamError> {
+        self.not_in_capture(Offence::Query, Location::caller())?;
         self.state().query(self.latest())
     }
 
@@ -103,6 +117,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`synchronize`](Self::synchronize).
+    #[track_caller]
     pub fn close(self) -> Result<(), StreamError> {
         self.synchronize()
     }
@@ -204,6 +219,9 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        if let Some(recording) = self.state().capture.get() {
+            recording.dropped(self.id());
+        }
         // Before the lane retires: a lane that has drained gives its queue up here.
         self.parts.registry.detach(&self.parts.state);
     }

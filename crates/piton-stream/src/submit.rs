@@ -36,11 +36,17 @@ impl Stream {
     /// [`Driver`](StreamError::Driver) for what the device refuses, and nothing was submitted;
     /// [`Full`](StreamError::Full) by policy; [`Unsupported`](StreamError::Unsupported) for peer copies on a
     /// device without peers; [`WouldDeadlock`](StreamError::WouldDeadlock) where a host function of this
-    /// stream would have to wait for room in it.
+    /// stream would have to wait for room in it; [`Capture`](StreamError::Capture) for what cannot be captured, while
+    /// the stream [is](Stream::begin_capture).
     #[track_caller]
     pub unsafe fn submit(&self, command: &Command<'_>) -> Result<Timepoint, StreamError> {
         let origin = Location::caller();
         supported(command, &**self.device())?;
+        if self.is_capturing()
+            && let Some(captured) = self.capture(command, origin)
+        {
+            return captured;
+        }
         self.admit(Submitted::Command(command), origin, &mut || {
             // SAFETY: the caller promised it for this command, which is accepted once at most.
             unsafe { self.queue().submit(command, origin) }
@@ -59,6 +65,11 @@ impl Stream {
     pub unsafe fn try_submit(&self, command: &Command<'_>) -> Result<Submission, StreamError> {
         let origin = Location::caller();
         supported(command, &**self.device())?;
+        if self.is_capturing()
+            && let Some(captured) = self.capture(command, origin)
+        {
+            return captured.map(Submission::Accepted);
+        }
         self.try_admit(Submitted::Command(command), origin, &mut || {
             // SAFETY: the caller promised it for this command.
             unsafe { self.queue().submit(command, origin) }
@@ -254,6 +265,12 @@ impl Submitting<'_> {
     fn offer(&mut self) -> Result<(), StreamError> {
         let (stream, command) = (self.stream, &self.command);
         supported(command, &**stream.device())?;
+        if stream.is_capturing()
+            && let Some(captured) = stream.capture(command, self.origin)
+        {
+            self.accepted = Some(captured?);
+            return Ok(());
+        }
         // Before the offer, as `admission` says.
         let before = stream.queue().completed();
         let submitted = Submitted::Command(command);
@@ -281,6 +298,7 @@ fn supported(command: &Command<'_>, device: &dyn Device) -> Result<(), StreamErr
         Command::WaitMemory(_) | Command::WriteMemory { .. } => {
             (Facet::MemoryOperations, device.memory_operations())
         }
+        Command::RunGraph { .. } => (Facet::Graphs, device.graphs().is_some()),
         _ => return Ok(()),
     };
     if has_it {

@@ -7,8 +7,8 @@
 
 #![expect(unsafe_code, reason = "submits commands that name no memory")]
 
-use crate::{Event, Facet, Stream, StreamError, witness::Submitted};
-use piton_driver::{Command, DriverError, TimestampPool, Timestamps};
+use crate::{Event, Facet, Offence, Stream, StreamError, witness::Submitted};
+use piton_driver::{Command, DriverError, Operation, TimestampPool, Timestamps};
 use piton_sync::Mutex;
 use std::{fmt, mem, panic::Location, sync::Arc};
 
@@ -109,6 +109,8 @@ impl Stream {
     #[track_caller]
     pub fn record_timed(&self) -> Result<Event, StreamError> {
         let origin = Location::caller();
+        let offence = Offence::Command(Operation::WriteTimestamp);
+        self.not_in_capture(offence, origin)?;
         let Some(facet) = self.device().timestamps() else {
             return Err(self.lacks(Facet::Timestamps));
         };

@@ -27,11 +27,16 @@ impl Stream {
     /// # Errors
     /// [`ForeignEvent`](StreamError::ForeignEvent) for an event of another runtime;
     /// [`Poisoned`](StreamError::Poisoned) if the event's work failed and its stream is gone, so that no device
-    /// is left to spread the failure: then nothing was submitted; otherwise as every submission.
+    /// is left to spread the failure: then nothing was submitted; otherwise as every submission. In a capture
+    /// [`Capture`](StreamError::Capture), for an event outside that has not ended well or one of another capture.
     #[track_caller]
     pub fn wait(&self, event: &Event) -> Result<Waited, StreamError> {
+        let origin = Location::caller();
         self.owns(event)?;
-        self.wait_on(event.state(), event.timepoint(), Location::caller())
+        if let Some(place) = event.captured() {
+            return self.wait_captured(place, origin);
+        }
+        self.wait_on(event.state(), event.timepoint(), origin)
     }
 
     /// As [`wait`](Self::wait), and never blocks.
@@ -42,7 +47,14 @@ impl Stream {
     pub fn try_wait(&self, event: &Event) -> Result<Submission<Waited>, StreamError> {
         let origin = Location::caller();
         self.owns(event)?;
+        if let Some(place) = event.captured() {
+            return Ok(Submission::Accepted(self.wait_captured(place, origin)?));
+        }
         let point = event.timepoint();
+        if self.is_capturing() {
+            let waited = self.wait_on(event.state(), point, origin)?;
+            return Ok(Submission::Accepted(waited));
+        }
         let (other, position) = match self.need(event.state(), point)? {
             Need::Nothing(waited) => return Ok(Submission::Accepted(self.left_out(point, waited))),
             Need::Command(other, position) => (other, position),
@@ -103,6 +115,10 @@ impl Stream {
         point: Timepoint,
         origin: Origin,
     ) -> Result<Waited, StreamError> {
+        if let Some(recording) = self.state().capture.get() {
+            let has_ended_well = state.query(point) == Ok(true);
+            return self.wait_outside(&recording, has_ended_well, point, origin);
+        }
         let (other, position) = match self.need(state, point)? {
             Need::Nothing(waited) => return Ok(self.left_out(point, waited)),
             Need::Command(other, position) => (other, position),

@@ -35,6 +35,16 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton-sync",
         ],
     ),
+    // Graphs are made of what streams record, and replayed on them.
+    (
+        "piton-graph",
+        &[
+            "piton-stream",
+            "piton-timeline",
+            "piton-driver",
+            "piton-sync",
+        ],
+    ),
     (
         "piton-transfer",
         &[

@@ -1,0 +1,80 @@
+//! Graphs of work: captured from streams or built by hand, instantiated once, replayed as one command.
+//!
+//! # The problem
+//! An engine that runs the same hundred kernels a thousand times a second pays for each of them each time: its
+//! arguments are checked and copied, its waits resolved, its place in a ring taken. None of it changes.
+//!
+//! # The idea
+//! A graph is the work written down once: nodes, and for each the nodes it comes after. Instantiating checks all of
+//! it, drops edges that others imply, lays parameters out, and places the graph's private buffers in one block, those
+//! whose lifetimes are apart over each other. A replay is then *one* command of a stream, whatever the graph's size.
+//!
+//! ```
+//! use piton_driver::{DeviceId, Driver, FillPattern, NodeWork};
+//! use piton_graph::{GraphBuilder, PrivateMemory};
+//! use piton_sim::{DeviceConfig, SimConfig, SimDriver};
+//! use piton_stream::{StreamOptions, Streams};
+//! use piton_timeline::Timeline;
+//!
+//! # #[expect(unsafe_code, reason = "replays promise their memory")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let driver = SimDriver::new(SimConfig::uniform(1, &DeviceConfig::default()))?;
+//! let device = driver.open(DeviceId(0))?;
+//! let stream = Streams::new(Timeline::new()).create(&device, StreamOptions::labelled("compute"))?;
+//!
+//! let mut private = PrivateMemory::new();
+//! let (a, b) = (private.buffer(4096)?, private.buffer(4096)?);
+//! let mut graph = GraphBuilder::new();
+//! let fill = |dst, word| NodeWork::Fill { dst, pattern: FillPattern::Word(word), bytes: 4096 };
+//! let filled = graph.add(fill(a.ptr(), 7), &[])?;
+//! let copy = NodeWork::CopyOnDevice { dst: b.ptr(), src: a.ptr(), bytes: 4096 };
+//! graph.add(copy, &[filled])?;
+//!
+//! let mut executable = graph.finish(private).instantiate(&device)?;
+//! // SAFETY: its nodes name private buffers and nothing else.
+//! unsafe { executable.launch(&stream)? };
+//! executable.update(filled, fill(a.ptr(), 8))?;
+//! // SAFETY: as above.
+//! unsafe { executable.launch(&stream)? };
+//! stream.synchronize()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Words
+//! | I want to … | take |
+//! |---|---|
+//! | write down what a program submits | [`Stream::begin_capture`](piton_stream::Stream::begin_capture), [`Graph::from_capture`] |
+//! | put nodes together | [`GraphBuilder`], [`NodeId`] |
+//! | run a part if a value says so, or as long as it does | [`GraphBuilder::add_if`], [`GraphBuilder::add_while`] |
+//! | have memory that lives within a replay | [`PrivateMemory`], [`PrivateBuffer`] |
+//! | make it ready to run | [`Graph::instantiate`], [`Executable`] |
+//! | run it | [`Executable::launch`] |
+//! | run it with other arguments | [`Executable::update`] |
+//!
+//! # Guarantees
+//! - A replay does what the program would have done that was captured: same memory afterwards, whatever order the
+//!   device chooses among nodes that no edge orders.
+//! - Replays of one executable never overlap. An update is for later ones.
+//! - Private memory is given back when the executable and its last replay are gone, and no earlier.
+//!
+//! # Not here
+//! Recording (`piton-stream`), running (the backend). Graphs within graphs. Knowing which buffers are whose: launching
+//! is unsafe, and `piton-buffer` is where it is made safe.
+
+mod builder;
+mod error;
+mod executable;
+mod graph;
+mod layout;
+mod node;
+mod order;
+mod private_memory;
+
+pub use builder::GraphBuilder;
+pub use error::GraphError;
+pub use executable::Executable;
+pub use graph::Graph;
+pub use node::NodeId;
+pub use piton_driver::NodeWork;
+pub use private_memory::{PrivateBlock, PrivateBuffer, PrivateMemory};
