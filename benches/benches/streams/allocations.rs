@@ -2,12 +2,13 @@
 
 #![expect(
     unsafe_code,
-    reason = "copies and fills are unsafe: the memory here is held until they have ended"
+    reason = "copies, fills and replays are unsafe: the memory here is held until they have ended"
 )]
 
 use crate::{
     HEAP,
     device::{Rig, launch, must},
+    replay,
     report::{Sheet, figure},
     session::Session,
 };
@@ -51,6 +52,11 @@ fn sheet(rig: &Rig) -> Sheet {
             must(stream.synchronize());
         }),
     ];
+    let mut graph = replay::instantiate(rig);
+    rows.push(row("replay of 100 nodes", &stream, || {
+        // SAFETY: the graph's kernels take no buffers.
+        must(unsafe { graph.launch(&stream) })
+    }));
     rows.extend(copies(rig, &stream));
     Sheet {
         columns: vec!["operation", "submitting thread", "all threads"],

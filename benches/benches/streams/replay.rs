@@ -4,7 +4,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "submission is unsafe: the kernels here take no buffers"
+    reason = "launching is unsafe: the kernels here take no buffers"
 )]
 
 use crate::{
@@ -13,75 +13,63 @@ use crate::{
     naive::{Lane, Measured, Runtime},
     session::Session,
 };
-use piton_driver::{
-    Command, ExecutableGraph, GraphDescription, GraphNode, Grid, NodeWork, Queue, QueueOptions,
-};
-use std::{hint::black_box, panic::Location, sync::Arc, time::Instant};
+use piton_driver::Grid;
+use piton_graph::{Executable, GraphBuilder, NodeId, NodeWork, PrivateMemory};
+use std::{hint::black_box, sync::Arc, time::Instant};
 
-const NODES: u32 = 100;
-const CHAINS: u32 = 4;
+const NODES: usize = 100;
+const CHAINS: usize = 4;
 
 pub(crate) fn measure(session: &mut Session) {
     let effort = session.effort.fewer(4);
     session.compare(
         "replay of 100 nodes, submitting",
         Some(300.0),
-        |rig| replay(rig, effort).0,
+        |rig| submit(rig, effort),
         &Tasks(effort, Until::Submitted),
     );
     session.compare(
         "replay of 100 nodes, to the end",
         None,
-        |rig| replay(rig, effort).1,
+        |rig| to_the_end(rig, effort),
         &Tasks(effort, Until::Done),
     );
 }
 
-/// What submitting takes, and what all of it takes.
-fn replay(rig: &Rig, effort: Effort) -> (Samples, Samples) {
-    let (graph, queue) = (instantiate(rig), queue(rig));
-    let run = || {
+fn submit(rig: &Rig, effort: Effort) -> Samples {
+    let (mut graph, stream) = (instantiate(rig), rig.stream());
+    sample(effort, 1, |samples| {
         // SAFETY: no kernel here has buffer arguments.
-        must(unsafe { queue.submit(&Command::RunGraph { graph: &graph }, Location::caller()) })
-    };
-    let finish = || must(queue.wait(queue.submitted(), None));
-    let submitting = sample(effort, 1, |samples| {
-        samples.time(run);
-        let _reached = finish();
-    });
-    let to_the_end = sample(effort, 1, |samples| {
+        samples.time(|| unsafe { graph.launch(&stream) });
+        must(stream.synchronize());
+    })
+}
+
+fn to_the_end(rig: &Rig, effort: Effort) -> Samples {
+    let (mut graph, stream) = (instantiate(rig), rig.stream());
+    sample(effort, 1, |samples| {
         samples.time(|| {
-            let _accepted = run();
-            finish()
+            // SAFETY: no kernel here has buffer arguments.
+            must(unsafe { graph.launch(&stream) });
+            must(stream.synchronize());
         });
-    });
-    (submitting, to_the_end)
+    })
 }
 
-fn queue(rig: &Rig) -> Arc<dyn Queue> {
-    must(rig.device.queues().create(&QueueOptions::default()))
-}
-
-fn instantiate(rig: &Rig) -> Arc<dyn ExecutableGraph> {
-    let node = |index: u32| GraphNode {
-        work: NodeWork::Launch {
+pub(crate) fn instantiate(rig: &Rig) -> Executable {
+    let mut graph = GraphBuilder::new();
+    let mut nodes: Vec<NodeId> = Vec::new();
+    for index in 0..NODES {
+        let work = NodeWork::Launch {
             kernel: Arc::clone(&rig.takes_16),
             grid: Grid::linear(1),
             arguments: Box::new([7; 16]),
             extents: Box::default(),
-        },
-        after: index.checked_sub(CHAINS).into_iter().collect(),
-        origin: Location::caller(),
-    };
-    let description = GraphDescription {
-        nodes: (0..NODES).map(node).collect(),
-        kept: Vec::new(),
-    };
-    let graph = rig
-        .device
-        .graphs()
-        .map(|graphs| must(graphs.instantiate(description)));
-    must(graph.ok_or("the device has no graphs"))
+        };
+        let before = index.checked_sub(CHAINS).map(|before| nodes[before]);
+        nodes.push(must(graph.add(work, before.as_slice())));
+    }
+    must(graph.finish(PrivateMemory::new()).instantiate(&rig.device))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
