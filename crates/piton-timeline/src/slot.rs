@@ -3,10 +3,10 @@
 //! # Protocol
 //! | word | written by | order |
 //! |---|---|---|
-//! | `submitted` | the lane's owner, by `fetch_max` | Release; pairs with Acquire loads in `retire` and queries |
+//! | `submitted` | the lane's owner or its source, by `fetch_max` | Release; pairs with Acquire loads in `retire` and queries |
 //! | `done` | anyone who learnt of completions, by `fetch_max` | Release after the work; an Acquire load that reads it sees the work |
 //! | `failed` | as `done`, by `fetch_min` | Release, before the `done` that covers it |
-//! | `generation` | the timeline, under its lock, when a slot gets a new tenant | Release |
+//! | `generation` | the timeline, under its lock, when a slot gets a new tenant | Release; read after the clock's words |
 //!
 //! **Numbers never go back, not even between tenants.** A new lane starts at the seq where the old one stopped
 //! (`base`), so a late completion of the old lane raises `done` to at most `base`, and a stale timepoint is at
@@ -14,7 +14,8 @@
 //!
 //! That argument needs `done <= submitted` at all times. A device may end a command before its lane's owner has
 //! announced it, so what a source says is cut at `submitted`; and it is published under the source's lock, the
-//! lock under which the next tenant's base is read.
+//! lock under which the next tenant's base is read. A source that counts submissions raises `submitted` itself,
+//! under that lock too; the owner announces them all before it drops the lane, so the base is no less.
 
 use crate::{clock::Clock, facts::Fact, place::Place, timepoint::LaneId};
 use piton_sync::{
@@ -32,8 +33,15 @@ pub trait Progress: Send + Sync {
     /// the work wrote is visible to the caller.
     fn completed(&self) -> u64;
 
-    /// The first submission that failed, if one has. Does not block.
+    /// The first submission that failed, if one has. Does not block. Asked after [`completed`](Self::completed).
     fn failed(&self) -> Option<u64> {
+        None
+    }
+
+    /// How many submissions there were, where the source counts them too: then the owner need not announce each,
+    /// but all of them before it drops the lane. Does not block. Asked after [`completed`](Self::completed), and
+    /// no less than that.
+    fn submitted(&self) -> Option<u64> {
         None
     }
 }
@@ -127,16 +135,27 @@ impl Slot {
     /// source lock: it does not block by contract.
     ///
     /// The source is asked for its completions first and for its failure second, and they are published the
-    /// other way round: whoever sees that failed work has ended sees that it failed.
+    /// other way round: whoever sees that failed work has ended sees that it failed. Nothing is written where
+    /// nothing has ended since.
     pub(crate) fn refresh(&self) -> u64 {
-        if let Some(source) = &*self.source.lock() {
-            let completed = source.base.saturating_add(source.progress.completed());
-            if let Some(failed) = source.progress.failed() {
-                self.fail(source.base.saturating_add(failed));
-            }
-            self.complete(completed.min(self.submitted()));
+        let source = self.source.lock();
+        let known = self.done();
+        let Some(Source { progress, base }) = &*source else {
+            return known;
+        };
+        let completed = base.saturating_add(progress.completed());
+        if completed <= known {
+            return known;
         }
-        self.done()
+        if let Some(failed) = progress.failed() {
+            self.fail(base.saturating_add(failed));
+        }
+        if let Some(submitted) = progress.submitted() {
+            self.submit(base.saturating_add(submitted));
+        }
+        let done = completed.min(self.submitted());
+        self.complete(done);
+        done
     }
 
     /// Whether everything submitted is done.

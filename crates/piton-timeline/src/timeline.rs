@@ -103,6 +103,15 @@ impl Timeline {
             && slot.failed().is_some_and(|failed| failed <= point.seq)
     }
 
+    /// Whether the point's lane has its slot still and is known to have submitted so much. One that is not known
+    /// may have been announced by nobody yet.
+    pub fn is_known_submitted(&self, point: Timepoint) -> bool {
+        self.slot(point.lane.index).is_some_and(|slot| {
+            let submitted = slot.submitted();
+            submitted >= point.seq && slot.generation() == point.lane.generation
+        })
+    }
+
     /// What `lane` must do before work that depends on `point`. Does not block. Takes no lock, unless neither
     /// what is known to be done nor the clock answers and the point's source must be asked.
     #[inline]
@@ -263,6 +272,38 @@ mod loom_tests {
             second.complete(1);
             assert!(!timeline.has_failed(point));
             assert!(timeline.is_complete(stale));
+        });
+    }
+
+    /// A device that counts what it was given, all of which has ended.
+    struct CountsBoth(u64);
+
+    impl Progress for CountsBoth {
+        fn completed(&self) -> u64 {
+            self.0
+        }
+
+        fn submitted(&self) -> Option<u64> {
+            Some(self.0)
+        }
+    }
+
+    #[test]
+    fn a_source_that_counts_submissions_counts_none_of_the_next_tenant() {
+        model(|| {
+            let timeline = Timeline::new();
+            let first = timeline.register(Some(Arc::new(CountsBoth(2)))).unwrap();
+            let last = first.at(2);
+            let late = Arc::clone(&timeline);
+            let looker = thread::spawn(move || late.is_complete(last));
+            first.submit(2);
+            drop(first);
+            let second = timeline.register(None).unwrap();
+            assert_eq!(second.now(), second.at(0));
+            let point = second.submit(1);
+            assert!(!timeline.is_complete(point));
+            assert!(looker.join().unwrap());
+            assert!(!timeline.is_complete(point));
         });
     }
 

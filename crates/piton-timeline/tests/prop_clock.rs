@@ -3,7 +3,7 @@
 mod program;
 
 use piton_timeline::{Frontier, Reuse, Timeline, WaitNeed};
-use program::{Place, Program, Step, step};
+use program::{Place, Program, Step, kind, step};
 use proptest::prelude::*;
 
 /// Whether the model says that the waiter's next submission is ordered after the place by waits alone.
@@ -98,7 +98,7 @@ fn latest(uses: &[Place]) -> impl Iterator<Item = Place> + '_ {
 fn crossing_step() -> impl Strategy<Value = Step> {
     let place = || (0..4usize, 0..64u64);
     prop_oneof![
-        1 => Just(Step::Register { has_source: true }),
+        1 => kind().prop_map(Step::Register),
         4 => (0..4usize, 1..3u64).prop_map(|(tenant, more)| Step::Submit(tenant, more)),
         1 => (0..4usize, 1..3u64).prop_map(|(tenant, more)| Step::Complete(tenant, more)),
         8 => (0..4usize, place()).prop_map(|(waiter, place)| Step::Wait { waiter, place }),
@@ -167,7 +167,7 @@ fn gathering_step() -> impl Strategy<Value = Step> {
     let place = (any_lane.clone(), 0..64u64);
     prop_oneof![
         1 => any_lane.clone().prop_map(Step::Drop),
-        1 => any::<bool>().prop_map(|has_source| Step::Register { has_source }),
+        1 => kind().prop_map(Step::Register),
         20 => (any_lane.clone(), 1..3u64).prop_map(|(tenant, more)| Step::Submit(tenant, more)),
         1 => (any_lane, 1..3u64).prop_map(|(tenant, more)| Step::Complete(tenant, more)),
         20 => (0..6usize, place).prop_map(|(waiter, place)| Step::Wait { waiter, place }),

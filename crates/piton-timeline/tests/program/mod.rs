@@ -19,11 +19,24 @@ pub(crate) type Vector = BTreeMap<usize, u64>;
 /// A place in the order of work, in the model's words: after the n-th submission of a tenant.
 pub(crate) type Place = (usize, u64);
 
+/// Who counts a lane's submissions and completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Its owner, both.
+    Bare,
+    /// A source the completions.
+    Completions,
+    /// A source both; the owner announces its submissions when it drops the lane.
+    Both,
+}
+
+pub(crate) fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![Just(Kind::Bare), Just(Kind::Completions), Just(Kind::Both)]
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    Register {
-        has_source: bool,
-    },
+    Register(Kind),
     Drop(usize),
     Submit(usize, u64),
     Complete(usize, u64),
@@ -45,7 +58,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
     let place = || (any::<prop::sample::Index>(), 0..8u64).prop_map(|(t, n)| (t.index(64), n));
     let tenant = || any::<prop::sample::Index>().prop_map(|t| t.index(64));
     prop_oneof![
-        2 => any::<bool>().prop_map(|has_source| Step::Register { has_source }),
+        2 => kind().prop_map(Step::Register),
         1 => tenant().prop_map(Step::Drop),
         6 => (tenant(), 1..3u64).prop_map(|(t, n)| Step::Submit(t, n)),
         3 => (tenant(), 1..4u64).prop_map(|(t, n)| Step::Complete(t, n)),
@@ -60,6 +73,8 @@ const NEVER: u64 = u64::MAX;
 
 /// A device's counter.
 pub(crate) struct Source {
+    counts_submissions: bool,
+    submitted: AtomicU64,
     completed: AtomicU64,
     failed: AtomicU64,
 }
@@ -72,6 +87,11 @@ impl Progress for Source {
     fn failed(&self) -> Option<u64> {
         let failed = self.failed.load(Ordering::Acquire);
         (failed != NEVER).then_some(failed)
+    }
+
+    fn submitted(&self) -> Option<u64> {
+        let submitted = self.submitted.load(Ordering::Acquire);
+        self.counts_submissions.then_some(submitted)
     }
 }
 
@@ -136,8 +156,8 @@ impl Program {
             tenants: Vec::new(),
         };
         for lane in 0..lanes {
-            let has_source = lane % 2 == 1;
-            program.apply(&Step::Register { has_source });
+            let kinds = [Kind::Bare, Kind::Both, Kind::Completions];
+            program.apply(&Step::Register(kinds[lane % 3]));
         }
         program
     }
@@ -145,11 +165,8 @@ impl Program {
     /// Runs one step; numbers in it are taken modulo what there is.
     pub(crate) fn apply(&mut self, step: &Step) {
         match *step {
-            Step::Register { has_source } => self.register(has_source),
-            Step::Drop(tenant) => {
-                let tenant = self.pick(tenant);
-                self.tenants[tenant].lane = None;
-            }
+            Step::Register(kind) => self.register(kind),
+            Step::Drop(tenant) => self.drop(tenant),
             Step::Submit(tenant, more) => self.submit(tenant, more),
             Step::Complete(tenant, more) => self.complete(tenant, more),
             Step::Fail(tenant, more) => self.fail(tenant, more),
@@ -190,9 +207,11 @@ impl Program {
         (tenant, n % (self.tenants[tenant].submitted + 1))
     }
 
-    fn register(&mut self, has_source: bool) {
-        let source = has_source.then(|| {
+    fn register(&mut self, kind: Kind) {
+        let source = (kind != Kind::Bare).then(|| {
             Arc::new(Source {
+                counts_submissions: kind == Kind::Both,
+                submitted: AtomicU64::new(0),
                 completed: AtomicU64::new(0),
                 failed: AtomicU64::new(NEVER),
             })
@@ -200,6 +219,14 @@ impl Program {
         let progress = source.clone().map(|source| -> Arc<dyn Progress> { source });
         let lane = self.timeline.register(progress).unwrap();
         self.tenants.push(Tenant::new(lane, source));
+    }
+
+    fn drop(&mut self, tenant: usize) {
+        let tenant = self.pick(tenant);
+        let t = &mut self.tenants[tenant];
+        if let Some(lane) = t.lane.take() {
+            lane.submit(t.submitted);
+        }
     }
 
     fn submit(&mut self, tenant: usize, more: u64) {
@@ -211,8 +238,15 @@ impl Program {
             t.next.insert(tenant, t.submitted);
             t.clocks.push(t.next.clone());
         }
-        assert_eq!(lane.submit(t.submitted), t.timepoint(t.submitted));
-        assert_eq!(lane.now(), t.timepoint(t.submitted));
+        match &t.source {
+            Some(source) if source.counts_submissions => {
+                source.submitted.store(t.submitted, Ordering::Release);
+            }
+            _ => {
+                assert_eq!(lane.submit(t.submitted), t.timepoint(t.submitted));
+                assert_eq!(lane.now(), t.timepoint(t.submitted));
+            }
+        }
         let ahead = t.source.as_ref().map_or(0, |source| source.completed());
         t.done = t.done.max(ahead.min(t.submitted));
     }
@@ -251,7 +285,9 @@ impl Program {
     fn run_ahead(&mut self, tenant: usize, more: u64) {
         let tenant = self.pick(tenant);
         let t = &mut self.tenants[tenant];
-        if let Some(source) = &t.source {
+        if let Some(source) = &t.source
+            && !source.counts_submissions
+        {
             source
                 .completed
                 .fetch_max(t.submitted + more, Ordering::Release);
@@ -266,7 +302,9 @@ impl Program {
         };
         let point = self.timepoint(place);
         if let WaitNeed::Wait(point) = self.timeline.wait_need(lane.id(), point) {
-            self.timeline.note_wait(lane.id(), point, lane.now());
+            let t = &self.tenants[waiter];
+            self.timeline
+                .note_wait(lane.id(), point, t.timepoint(t.submitted));
             let at = usize::try_from(place.1).unwrap();
             let learnt = self.tenants[place.0].clocks[at].clone();
             let Tenant { next, replaced, .. } = &mut self.tenants[waiter];
