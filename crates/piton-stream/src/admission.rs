@@ -37,7 +37,8 @@ impl Stream {
         }
     }
 
-    /// Offers once, and keeps the books of what was accepted. Every submission of a stream passes here.
+    /// Offers once. Every submission of a stream passes here; the queue's own count is the lane's, so there are
+    /// no other books to keep.
     pub(crate) fn try_admit(
         &self,
         submitted: Submitted<'_>,
@@ -51,7 +52,7 @@ impl Stream {
         match offer()? {
             Admission::Full => Ok(Submission::Full),
             Admission::Accepted(position) => {
-                let point = self.lane().submit(position.get());
+                let point = self.lane().at(position.get());
                 if let Some(attempt) = attempt {
                     attempt.accepted(point);
                 }

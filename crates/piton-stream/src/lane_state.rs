@@ -106,9 +106,18 @@ impl LaneState {
         Position::new(point.seq.saturating_sub(self.base))
     }
 
-    /// Whether everything up to the point has ended. Does not block.
+    /// Whether everything up to the point has ended. Does not block: one load if that is known.
     pub(crate) fn is_complete(&self, point: Timepoint) -> bool {
-        self.timeline.is_complete(point)
+        let position = self.position(point);
+        if self.link.has_completed(position) {
+            return true;
+        }
+        // The queue is asked here and not through the timeline, which would lock the lane's slot for it.
+        let has_ended = self.link.refresh() >= position;
+        if has_ended {
+            self.learn(point);
+        }
+        has_ended
     }
 
     /// Whether a complete point is at or past the lane's failure.
@@ -163,7 +172,6 @@ impl LaneState {
 
     /// Brings what is known up to date after a point was seen to end, so that later questions are one load.
     pub(crate) fn learn(&self, point: Timepoint) {
-        self.link.refresh();
         let _is_complete = self.timeline.is_complete(point);
     }
 

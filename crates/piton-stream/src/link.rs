@@ -10,11 +10,15 @@
 //! |---|---|---|
 //! | `completed` | under the lock, after `failed` | Release; a reader that sees it sees the failure it covers |
 //! | `failed` | under the lock | Release |
+//! | `submitted` | under the lock, with `completed` and no less | Release |
 //! | `queue` | taken away once, under the lock, when `completed` has reached everything submitted | the lock |
 //!
 //! **Whoever finds the queue gone finds everything complete**: the last numbers were stored under the same lock
 //! before. The queue's counter is read before its failure is asked for; the other way round a command that
 //! fails in between would be reported as done.
+//!
+//! What is known to be complete is one load. Only who must ask the queue takes the lock, since the queue goes away
+//! one day.
 
 use piton_driver::{Position, Queue, QueueFailure};
 use piton_sync::{
@@ -39,6 +43,17 @@ pub(crate) struct Link {
     served: Mutex<Served>,
     completed: AtomicU64,
     failed: AtomicU64,
+    submitted: AtomicU64,
+}
+
+/// What whoever would wait for a position finds.
+pub(crate) enum Reach {
+    /// It has ended, and nothing up to it failed.
+    Ended,
+    /// It has not, or something failed and the queue is there to spread it.
+    Wait(Arc<dyn Queue>),
+    /// Everything has ended, and the queue is gone.
+    Gone,
 }
 
 impl fmt::Debug for Link {
@@ -59,6 +74,26 @@ impl Link {
             }),
             completed: AtomicU64::new(0),
             failed: AtomicU64::new(NOT_FAILED),
+            submitted: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether the position is known to have ended. One load.
+    pub(crate) fn has_completed(&self, position: Position) -> bool {
+        self.completed.load(Ordering::Acquire) >= position.get()
+    }
+
+    /// What there is to wait for, asking the queue. Does not block.
+    pub(crate) fn reach(&self, position: Position) -> Reach {
+        let mut served = self.served.lock();
+        self.absorb(&mut served);
+        let has_failed = self.failed_at().is_some_and(|failed| failed <= position);
+        if self.has_completed(position) && !has_failed {
+            return Reach::Ended;
+        }
+        match &served.queue {
+            Some(queue) => Reach::Wait(Arc::clone(queue)),
+            None => Reach::Gone,
         }
     }
 
@@ -119,7 +154,9 @@ impl Link {
         };
         let completed = queue.completed().get();
         if completed > self.completed.load(Ordering::Relaxed) {
+            let submitted = queue.submitted().get();
             self.absorb_failure(served);
+            self.submitted.store(submitted, Ordering::Release);
             self.completed.store(completed, Ordering::Release);
         }
     }
@@ -142,6 +179,10 @@ impl Progress for Link {
 
     fn failed(&self) -> Option<u64> {
         self.failed_at().map(Position::get)
+    }
+
+    fn submitted(&self) -> Option<u64> {
+        Some(self.submitted.load(Ordering::Acquire))
     }
 }
 

@@ -3,24 +3,29 @@
 //! # Invariants
 //! - `slots[i]` is the newest lane of slot i that a stream of this registry had. It stays when the stream is
 //!   gone, so a timepoint of it is still known; its queue goes when it has drained.
-//! - Open links = streams that live + detached lanes. A lane is detached from the drop of its stream until its
-//!   queue is let go.
+//! - Open links = streams that live + open detached lanes. A lane is detached from the drop of its stream until its
+//!   queue is let go. `detached` may hold lanes whose link was closed since; they leave when they are looked at.
 
 use crate::{
     Completion, Facet, Stream, StreamError, StreamOptions, lane_state::LaneState, link::Link,
     stream::Parts, witness::Witness,
 };
-use piton_driver::{Device, Priority, PriorityRange, Queue, QueueId, WaitOutcome};
+use piton_driver::{Device, Priority, PriorityRange, QueueId, WaitOutcome};
 use piton_sanitizer::{Author, Sanitizer};
 use piton_sync::Mutex;
 use piton_timeline::{Frontier, Timeline, Timepoint};
-use std::{fmt, sync::Arc, time::Instant};
+use std::{collections::VecDeque, fmt, sync::Arc, time::Instant};
+
+/// How many detached lanes are looked at for each stream that is made: two, so that they go faster than they come.
+const LOOKS: usize = 2;
 
 #[derive(Default)]
 struct Lanes {
     slots: Vec<Option<Arc<LaneState>>>,
-    /// Their streams are gone; work may still be under way.
-    detached: Vec<Arc<LaneState>>,
+    /// Their streams are gone; work may still be under way. The oldest first.
+    detached: VecDeque<Arc<LaneState>>,
+    /// How many of those have a queue.
+    open_detached: usize,
     /// How many streams live.
     live: usize,
 }
@@ -42,7 +47,7 @@ impl fmt::Debug for Streams {
         let lanes = self.registry.lanes.lock();
         f.debug_struct("Streams")
             .field("live", &lanes.live)
-            .field("detached", &lanes.detached.len())
+            .field("detached", &lanes.open_detached)
             .finish_non_exhaustive()
     }
 }
@@ -98,7 +103,7 @@ impl Streams {
         options: StreamOptions,
     ) -> Result<Stream, StreamError> {
         accepts(&**device, &options)?;
-        self.prune();
+        self.registry.prune(LOOKS);
         let queue = device.queues().create(&options.for_queue())?;
         let link = Arc::new(Link::new(Arc::clone(&queue)));
         let lane = self.timeline().register(Some(link.clone()))?;
@@ -119,12 +124,17 @@ impl Streams {
         }))
     }
 
-    /// Whether everything up to the point is done. Does not block.
+    /// Whether everything up to the point is done. Does not block: three loads if that is known and its lane has
+    /// not failed.
     ///
     /// # Errors
     /// [`Poisoned`](StreamError::Poisoned) if it has ended and failed, as long as its lane's slot has no new
     /// tenant; [`UnknownTimepoint`](StreamError::UnknownTimepoint).
     pub fn query(&self, point: Timepoint) -> Result<bool, StreamError> {
+        if self.registry.has_ended_well(point) {
+            self.registry.saw(point);
+            return Ok(true);
+        }
         match self.registry.resolve(point)? {
             Some(state) => state.query(point),
             None => {
@@ -189,16 +199,16 @@ impl Streams {
         Ok(Completion::new(state, point))
     }
 
-    /// Lets go of the queues of dropped streams whose work has ended. Done by every
-    /// [`create`](Self::create) too.
+    /// Lets go of the queues of dropped streams whose work has ended. Every [`create`](Self::create) does so for
+    /// a few, the oldest first.
     pub fn prune(&self) {
-        self.registry.prune();
+        self.registry.prune(usize::MAX);
     }
 
     /// How many dropped streams still have a queue, since their work had not ended at the last
     /// [`prune`](Self::prune).
     pub fn detached(&self) -> usize {
-        self.registry.lanes.lock().detached.len()
+        self.registry.lanes.lock().open_detached
     }
 
     /// Asserts the invariants of the registry and of each lane. For tests; not while other threads make or
@@ -212,8 +222,8 @@ impl Streams {
         let open = known.iter().filter(|state| state.link().is_open()).count();
         assert_eq!(
             open,
-            lanes.live + lanes.detached.len(),
-            "open links = live streams + detached lanes"
+            lanes.live + lanes.open_detached,
+            "open links = live streams + open detached lanes"
         );
         for (index, state) in lanes.slots.iter().enumerate() {
             let Some(state) = state else { continue };
@@ -260,6 +270,14 @@ impl Registry {
         }
     }
 
+    /// Whether the point is known to have ended, its lane still has its slot, and nothing up to it failed. Takes no
+    /// lock. A point that any lane of the timeline reached will do.
+    fn has_ended_well(&self, point: Timepoint) -> bool {
+        self.timeline.is_known_complete(point)
+            && self.timeline.is_known_submitted(point)
+            && !self.timeline.has_failed(point)
+    }
+
     /// The lane of a point, or `None` if the lane is so long gone that its slot has another. The point was
     /// submitted then, and is complete.
     pub(crate) fn resolve(&self, point: Timepoint) -> Result<Option<Arc<LaneState>>, StreamError> {
@@ -297,9 +315,10 @@ impl Registry {
         }
         let former = lanes.slots[index].replace(Arc::clone(state));
         let queue = former.as_ref().and_then(|former| former.close_if_drained());
-        lanes
-            .detached
-            .retain(|lane| !former.as_ref().is_some_and(|f| Arc::ptr_eq(f, lane)));
+        // It stays among the detached ones until it is looked at: finding it there would be a walk.
+        lanes.open_detached = lanes
+            .open_detached
+            .saturating_sub(usize::from(queue.is_some()));
         lanes.live += 1;
         drop(lanes);
         drop((queue, former));
@@ -314,20 +333,30 @@ impl Registry {
         lanes.live = lanes.live.saturating_sub(1);
         let queue = state.close_if_drained();
         if queue.is_none() {
-            lanes.detached.push(Arc::clone(state));
+            lanes.detached.push_back(Arc::clone(state));
+            lanes.open_detached += 1;
         }
         drop(lanes);
         drop(queue);
     }
 
-    fn prune(&self) {
-        let mut queues: Vec<Arc<dyn Queue>> = Vec::new();
-        self.lanes.lock().detached.retain(|lane| {
-            let queue = lane.close_if_drained();
-            let is_pending = queue.is_none();
-            queues.extend(queue);
-            is_pending
-        });
+    /// Looks at so many detached lanes, if there are as many, and lets go of the queues of those that have drained.
+    fn prune(&self, looks: usize) {
+        let mut queues = Vec::new();
+        let mut lanes = self.lanes.lock();
+        for _ in 0..looks.min(lanes.detached.len()) {
+            let Some(lane) = lanes.detached.pop_front() else {
+                break;
+            };
+            if let Some(queue) = lane.close_if_drained() {
+                lanes.open_detached = lanes.open_detached.saturating_sub(1);
+                queues.push((queue, lane));
+            } else if lane.link().is_open() {
+                lanes.detached.push_back(lane);
+            }
+        }
+        drop(lanes);
+        // Queues and states are dropped under no lock.
         drop(queues);
     }
 }

@@ -47,9 +47,10 @@ impl Stream {
         Self { parts, capacity }
     }
 
-    /// The place after everything submitted so far; in a capture, where nothing is, the place before it. One load.
+    /// The place after everything submitted so far; in a capture, where nothing is, the place before it. One load,
+    /// of the queue's own count.
     pub fn now(&self) -> Timepoint {
-        self.lane().now()
+        self.lane().at(self.queue().submitted().get())
     }
 
     /// An event at the place after everything submitted so far. Submits nothing.
@@ -73,7 +74,7 @@ impl Stream {
     #[track_caller]
     pub fn synchronize(&self) -> Result<(), StreamError> {
         self.not_in_capture(Offence::Synchronize, Location::caller())?;
-        self.state().wait(self.latest(), None).map(drop)
+        self.state().wait(self.now(), None).map(drop)
     }
 
     /// As [`synchronize`](Self::synchronize), no longer than until `deadline`.
@@ -83,7 +84,7 @@ impl Stream {
     #[track_caller]
     pub fn synchronize_until(&self, deadline: Instant) -> Result<WaitOutcome, StreamError> {
         self.not_in_capture(Offence::Synchronize, Location::caller())?;
-        self.state().wait(self.latest(), Some(deadline))
+        self.state().wait(self.now(), Some(deadline))
     }
 
     /// A future that ends when everything submitted before the call has.
@@ -101,7 +102,7 @@ impl Stream {
     #[track_caller]
     pub fn query(&self) -> Result<bool, StreamError> {
         self.not_in_capture(Offence::Query, Location::caller())?;
-        self.state().query(self.latest())
+        self.state().query(self.now())
     }
 
     /// Starts what was submitted, now. Without it work starts soon. Does not wait for it.
@@ -187,12 +188,6 @@ impl Stream {
         self.registry().witness().map(|witness| witness.sanitizer())
     }
 
-    /// As [`now`](Self::now), from the queue itself: a command may run, and a host function ask here, before
-    /// whoever submitted it has told the lane.
-    fn latest(&self) -> Timepoint {
-        self.lane().submit(self.queue().submitted().get())
-    }
-
     pub(crate) fn lane(&self) -> &Lane {
         &self.parts.lane
     }
@@ -222,6 +217,8 @@ impl Drop for Stream {
         if let Some(recording) = self.state().capture.get() {
             recording.dropped(self.id());
         }
+        // The queue counts what the lane submits; the lane is told for good when there will be no more.
+        self.lane().submit(self.queue().submitted().get());
         // Before the lane retires: a lane that has drained gives its queue up here.
         self.parts.registry.detach(&self.parts.state);
     }

@@ -8,7 +8,8 @@
 #![expect(unsafe_code, reason = "submits commands that name no memory")]
 
 use crate::{
-    Event, Stream, StreamError, Submission, Waited, lane_state::LaneState, witness::Submitted,
+    Event, Stream, StreamError, Submission, Waited, lane_state::LaneState, link::Reach,
+    witness::Submitted,
 };
 use piton_driver::{Admission, Command, DriverError, Origin, Position, Queue};
 use piton_timeline::{Frontier, Timepoint, WaitNeed};
@@ -129,20 +130,25 @@ impl Stream {
         Ok(self.waited(point, at))
     }
 
-    /// Whether a command is needed, and on which queue.
+    /// Whether a command is needed, and on which queue. No lock where the clock or a known end says that none is.
     fn need(&self, state: &LaneState, point: Timepoint) -> Result<Need, StreamError> {
         let is_own = state.id() == self.id();
-        match self.registry().timeline().wait_need(self.id(), point) {
-            WaitNeed::Ordered => return Ok(Need::Nothing(Waited::Ordered)),
-            WaitNeed::Done if is_own || !state.has_failed(point) => {
+        match self.lane().known_need(point) {
+            Some(WaitNeed::Ordered) => return Ok(Need::Nothing(Waited::Ordered)),
+            Some(WaitNeed::Done) if is_own || !state.has_failed(point) => {
                 return Ok(Need::Nothing(Waited::Done));
             }
-            WaitNeed::Done | WaitNeed::Wait(_) => {}
+            _ => {}
         }
-        match state.link().queue() {
-            Some(queue) => Ok(Need::Command(queue, state.position(point))),
+        let position = state.position(point);
+        match state.link().reach(position) {
+            Reach::Ended => {
+                state.learn(point);
+                Ok(Need::Nothing(Waited::Done))
+            }
+            Reach::Wait(queue) => Ok(Need::Command(queue, position)),
             // The lane drained and let its queue go: it is complete.
-            None => state.outcome(point).map(|()| Need::Nothing(Waited::Done)),
+            Reach::Gone => state.outcome(point).map(|()| Need::Nothing(Waited::Done)),
         }
     }
 

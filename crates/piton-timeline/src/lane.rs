@@ -54,7 +54,8 @@ impl Lane {
         self.base
     }
 
-    /// The place after everything submitted so far. One Acquire load.
+    /// The place after everything announced so far. One Acquire load. A source that
+    /// [counts submissions](crate::Progress::submitted) knows of more.
     #[inline]
     pub fn now(&self) -> Timepoint {
         Timepoint {
@@ -94,6 +95,13 @@ impl Lane {
     /// As [`Timeline::wait_need`] for this lane, without looking its slot up.
     pub fn wait_need(&self, point: Timepoint) -> WaitNeed {
         self.timeline.need(self.id, || Some(self.slot()), point)
+    }
+
+    /// As [`wait_need`](Self::wait_need), from what is known already: takes no lock and asks no source. `None`
+    /// where that does not say.
+    pub fn known_need(&self, point: Timepoint) -> Option<WaitNeed> {
+        self.timeline
+            .known_need(self.id, || Some(self.slot()), point)
     }
 
     fn slot(&self) -> &Slot {
