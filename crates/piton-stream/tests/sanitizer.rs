@@ -6,7 +6,7 @@
 
 use piton_driver::{
     Command, Comparison, Device, DeviceId, DevicePtr, Driver, FillPattern, MemoryWait, MemoryWord,
-    Operation, WaitOutcome,
+    Operation, SignalledBy, WaitOutcome,
 };
 use piton_sanitizer::{Action, Hazard, Response, Sanitizer, SanitizerConfig};
 use piton_sim::{DeviceConfig, ScheduleOrder, SimConfig, SimDriver};
@@ -208,6 +208,8 @@ fn a_host_signal_carries_what_the_host_has_seen_and_no_more() {
         assert_eq!(bench.kinds(), [Hazard::WriteWrite]);
         fill(&compute, elsewhere);
         assert_eq!(bench.kinds(), [Hazard::WriteWrite; 2]);
+        let counts = bench.streams.sanitizer().unwrap().counts();
+        assert_eq!(counts.unseen_signals, 0);
     });
 }
 
@@ -261,6 +263,30 @@ fn host_functions_order_their_stream_and_what_they_submit() {
         assert!(event.query().unwrap());
         assert_eq!(bench.kinds(), []);
         assert_eq!(bench.streams.sanitizer().unwrap().counts().put_by, 0);
+    });
+}
+
+#[test]
+fn a_host_function_behind_a_signal_from_outside_comes_after_its_stream() {
+    everywhere(|bench| {
+        let (load, compute) = (bench.stream("load"), bench.stream("compute"));
+        let facet = bench.device.semaphores().unwrap();
+        let outside = facet.create(0, SignalledBy::Anyone).unwrap();
+        let at = bench.at;
+        fill(&load, at);
+        let (semaphore, value) = (&outside, 1);
+        submit(&load, &Command::WaitSemaphore { semaphore, value });
+        let called = load
+            .call_host(move || {
+                fill(&compute, at);
+            })
+            .unwrap();
+        outside.signal(1).unwrap();
+        let reached = bench.streams.wait(called, None).unwrap();
+        assert_eq!(reached, WaitOutcome::Reached);
+        assert_eq!(bench.kinds(), []);
+        let counts = bench.streams.sanitizer().unwrap().counts();
+        assert_eq!((counts.put_by, counts.unseen_signals), (0, 1));
     });
 }
 

@@ -6,7 +6,7 @@ mod support;
 
 use piton::{
     Devices, Hazard, Response, Runtime, RuntimeConfig, SanitizerConfig, Space, Stream, StreamError,
-    sim::SimConfig,
+    sim::ScheduleOrder, sim::SimConfig,
 };
 use piton_driver::{DevicePtr, FillPattern};
 use support::{check, sanitized, small_devices};
@@ -125,6 +125,24 @@ fn copies_between_devices_are_in_order_by_each_route() {
         }
         check(&runtime);
     }
+}
+
+#[test]
+fn host_memory_that_staged_one_copy_and_then_another_is_no_race() {
+    let runtime = sanitized(strangers().in_virtual_time(7, ScheduleOrder::ByTime));
+    let [from, to] = [0, 1].map(|n| runtime.device(n).unwrap());
+    let clock = from.stream("clock").unwrap();
+    for _ in 0..20 {
+        let (from, to) = (from.stream("from").unwrap(), to.stream("to").unwrap());
+        let source = from.allocate_zeroed::<u32>(1 << 10).unwrap();
+        let mut copy = to.allocate::<u32>(1 << 10).unwrap();
+        to.copy_peer(&source, &mut copy).unwrap();
+        // Time passes, and the copy ends without anybody waiting for it.
+        let mut other = clock.allocate::<u32>(1 << 20).unwrap();
+        clock.clear(&mut other).unwrap();
+        clock.synchronize().unwrap();
+    }
+    check(&runtime);
 }
 
 #[test]
