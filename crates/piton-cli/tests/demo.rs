@@ -20,6 +20,7 @@ fn options(devices: usize, steps: usize, batch_per_device: usize) -> DemoOptions
         config,
         machine: None,
         is_deterministic: false,
+        is_sanitized: false,
     }
 }
 
@@ -47,6 +48,7 @@ fn the_default_training_reads_digits() {
         config: TrainingConfig::default(),
         machine: None,
         is_deterministic: false,
+        is_sanitized: false,
     });
     assert!(outcome.is_accuracy_judged());
     assert!(outcome.accuracy >= ACCURACY_WANTED);
@@ -55,6 +57,19 @@ fn the_default_training_reads_digits() {
     assert!(outcome.pools.iter().all(few_calls), "{:?}", outcome.pools);
     let page = render(&outcome.page());
     assert!(page.len() < MAX_BYTES, "{}", page.len());
+}
+
+#[test]
+fn a_sanitizer_finds_nothing_in_the_training() {
+    for is_deterministic in [false, true] {
+        let outcome = check_good(DemoOptions {
+            is_sanitized: true,
+            is_deterministic,
+            ..options(4, 20, 8)
+        });
+        let name = "no two commands race, whatever the schedule";
+        assert!(outcome.checks().iter().any(|check| check.name == name));
+    }
 }
 
 #[test]

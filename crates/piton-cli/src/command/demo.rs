@@ -33,6 +33,9 @@ pub(super) struct Options {
     /// Run in virtual time: the same seed gives the same order of events and the same times.
     #[arg(long)]
     deterministic: bool,
+    /// Look for races between streams and for uses of freed memory, and fail if there is one.
+    #[arg(long)]
+    sanitize: bool,
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -100,6 +103,7 @@ fn demo_options(options: &Options) -> Result<DemoOptions, Failure> {
         config,
         machine,
         is_deterministic: options.deterministic,
+        is_sanitized: options.sanitize,
     })
 }
 

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use piton::sim::{DeviceConfig, ScheduleOrder};
 use piton::{
-    DeviceId, Devices, ExecutionRecord, Machine, Operation, PinnedStats, PoolStats, RouteUse,
-    Runtime, RuntimeConfig, RuntimeError,
+    DeviceId, Devices, ExecutionRecord, Machine, Operation, PinnedStats, PoolStats, Report,
+    RouteUse, Runtime, RuntimeConfig, RuntimeError, SanitizerConfig,
 };
 use piton_topology::LinkKind;
 
@@ -40,6 +40,8 @@ pub struct DemoOptions {
     pub machine: Option<Machine>,
     /// Run in virtual time, where one seed always gives one order of events and the same times?
     pub is_deterministic: bool,
+    /// Look for races between streams and uses of freed memory?
+    pub is_sanitized: bool,
 }
 
 /// What a demonstration came to.
@@ -55,6 +57,8 @@ pub struct Outcome {
     pub are_devices_equal: bool,
     /// Do the books of all pools balance?
     pub are_books_balanced: bool,
+    /// What the sanitizer found, if there was one.
+    pub hazards: Vec<Report>,
     /// Loss and accuracy over the steps.
     pub training: Vec<TrainingPoint>,
     /// When each step began, on the devices' clock.
@@ -103,6 +107,7 @@ impl Outcome {
         let pinned = devices().map(|device| device.pinned_stats()).collect();
         let routes = runtime.routes();
         let parameters = run.parameters()?;
+        let hazards = runtime.sanitizer().map(|sanitizer| sanitizer.reports());
         let (log, launches) = run.finish();
         let started = Instant::now();
         let reference = reference(config, &digits, &mut step_done)?;
@@ -118,6 +123,7 @@ impl Outcome {
             comparison: Comparison::new(first, &reference, config.steps)?,
             are_devices_equal: parameters.iter().all(|other| same_bits(first, other)),
             are_books_balanced: devices().all(|device| device.memory().check().is_ok()),
+            hazards: hazards.unwrap_or_default(),
             training: log.training,
             steps: log.steps,
             memory: log.memory,
@@ -167,6 +173,16 @@ impl Outcome {
                     .to_owned(),
             ),
         ];
+        if self.options.is_sanitized {
+            let detail = match self.hazards.first() {
+                Some(first) => {
+                    format!("{} pairs of places, the first: {first}", self.hazards.len())
+                }
+                None => "each use of memory is ordered after those it conflicts with".to_owned(),
+            };
+            let name = "no two commands race, whatever the schedule";
+            checks.push(check(name, self.hazards.is_empty(), detail));
+        }
         if self.is_accuracy_judged() {
             let detail = format!(
                 "{:.4} on 360 held-back images, at least {ACCURACY_WANTED} wanted",
@@ -238,6 +254,7 @@ fn runtime(options: &DemoOptions) -> Result<Runtime, DemoError> {
             .in_virtual_time(options.config.seed, ScheduleOrder::ByTime);
     }
     config.memory.block_bytes = Some(BLOCK_BYTES);
+    config.sanitizer = options.is_sanitized.then(SanitizerConfig::default);
     let runtime = Runtime::new(config)?;
     let present = runtime.device_count();
     if present < count {
