@@ -186,7 +186,7 @@ pub(crate) fn check_lengths(
     })
 }
 
-fn pattern(value: &[u8]) -> Result<FillPattern, BufferError> {
+pub(crate) fn pattern(value: &[u8]) -> Result<FillPattern, BufferError> {
     match *value {
         [byte] => Ok(FillPattern::Byte(byte)),
         [a, b] => Ok(FillPattern::Half(u16::from_ne_bytes([a, b]))),

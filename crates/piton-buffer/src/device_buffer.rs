@@ -1,6 +1,10 @@
 //! Typed device memory, and views of parts of it.
 
-use crate::{BufferError, device_memory::DeviceMemory};
+use crate::{
+    BufferError,
+    arguments::{Holder, Named},
+    device_memory::DeviceMemory,
+};
 use bytemuck::Pod;
 use piton_driver::{DeviceId, DevicePtr};
 use std::{fmt, marker::PhantomData, ops::Range};
@@ -157,6 +161,24 @@ macro_rules! extent {
         }
     };
 }
+
+macro_rules! names {
+    ($slice:ident) => {
+        impl<'a, T: Pod> $slice<'a, T> {
+            /// The memory as an argument.
+            pub(crate) fn named(&self) -> Named<'a> {
+                Named {
+                    holder: Holder::Buffer(self.memory),
+                    address: self.ptr().address(),
+                    bytes: self.bytes(),
+                }
+            }
+        }
+    };
+}
+
+names!(DeviceSlice);
+names!(DeviceSliceMut);
 
 extent!(DeviceSlice);
 extent!(DeviceSliceMut);

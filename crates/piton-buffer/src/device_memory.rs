@@ -2,7 +2,7 @@
 
 use crate::{BufferError, DeviceContext, uses::Uses, witness};
 use piton_alloc::{Allocation, Request};
-use piton_driver::DevicePtr;
+use piton_driver::{DevicePtr, DeviceRange};
 use piton_timeline::Frontier;
 use std::sync::Arc;
 
@@ -46,6 +46,15 @@ impl DeviceMemory {
         };
         prepared?;
         Ok(memory)
+    }
+
+    /// All of it.
+    pub(crate) fn range(&self) -> DeviceRange {
+        let nothing = DeviceRange {
+            start: DevicePtr::new(0),
+            bytes: 0,
+        };
+        self.allocation.as_ref().map_or(nothing, Allocation::range)
     }
 
     /// First byte.

@@ -1,7 +1,8 @@
 //! Why a safe operation was refused.
 
 use piton_alloc::{AllocError, ConfigError};
-use piton_driver::{DeviceId, DriverError, Parameter};
+use piton_driver::{DeviceId, DeviceRange, DriverError, Parameter};
+use piton_graph::GraphError;
 use piton_pinned::PinnedError;
 use piton_stream::StreamError;
 use piton_transfer::TransferError;
@@ -88,6 +89,20 @@ pub enum BufferError {
     FillSize {
         /// Bytes of the value.
         bytes: usize,
+    },
+    /// The graph could not be put together, made ready or replayed.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// A scratch buffer of another graph.
+    #[error("the scratch buffer belongs to another graph")]
+    OtherGraph,
+    /// A replay was not given a buffer that the graph uses, or only to read where it writes.
+    #[error("the graph uses {} bytes at {}, which the replay was not given{}", .range.bytes, .range.start, if *.to_write { " to write" } else { "" })]
+    NotGiven {
+        /// The buffer's memory.
+        range: DeviceRange,
+        /// Whether the graph writes it.
+        to_write: bool,
     },
     /// A finished transfer was asked again for the memory it has given back.
     #[error("the transfer has given its memory back already")]

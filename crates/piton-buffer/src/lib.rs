@@ -24,6 +24,7 @@
 //! | launch a kernel | [`Stream::launch`], [`KernelLaunch`] |
 //! | copy and get the host memory back | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
 //! | copy from and to ordinary memory | [`Stream::write`], [`Stream::read`] |
+//! | write work down once and replay it as one command | [`GraphRecorder`], [`ReadyGraph`], [`Replay`] |
 //! | copy between buffers of one device, or of two | [`Stream::copy`], [`Stream::copy_peer`] |
 //!
 //! # Guarantees
@@ -37,11 +38,13 @@
 //! # Not here
 //! Opening devices, choosing drivers, reading configuration: the facade.
 
+mod arguments;
 mod context;
 mod copy;
 mod device_buffer;
 mod device_memory;
 mod error;
+mod graph;
 mod launch;
 mod peer_copy;
 mod pinned_buffer;
@@ -53,6 +56,10 @@ mod witness;
 pub use context::DeviceContext;
 pub use device_buffer::{DeviceBuffer, DeviceSlice, DeviceSliceMut};
 pub use error::BufferError;
+pub use graph::{
+    GraphCondition, GraphLaunch, GraphRecorder, GraphSlice, GraphSliceMut, ReadyGraph, Replay,
+    ScratchBuffer,
+};
 pub use launch::KernelLaunch;
 pub use pinned_buffer::PinnedBuffer;
 pub use stream::Stream;

@@ -141,6 +141,11 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn buffers_that_live_at_once_never_share_a_byte(
             edges in vec(vec(any::<prop::sample::Index>(), 0..3), 1..24),

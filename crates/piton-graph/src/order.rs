@@ -101,6 +101,11 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn reduction_keeps_the_order_and_nothing_more(raw in vec(vec(any::<prop::sample::Index>(), 0..6), 1..80)) {
             let lists: Vec<Vec<u32>> = raw.iter().enumerate().map(|(node, edges)| {

@@ -2,7 +2,7 @@
 
 use crate::{Kernel, RuntimeError};
 use piton_alloc::{DevicePool, PoolStats};
-use piton_buffer::{BufferError, DeviceContext, PinnedBuffer, Stream};
+use piton_buffer::{BufferError, DeviceContext, GraphRecorder, PinnedBuffer, Stream};
 use piton_driver::{DeviceId, DeviceInfo, ModuleImage};
 use piton_pinned::{PinnedPool, PinnedStats};
 use piton_stream::StreamOptions;
@@ -73,6 +73,11 @@ impl Device {
             device,
             loaded: loaded.map_err(error)?,
         })
+    }
+
+    /// An empty graph for this device.
+    pub fn graph(&self) -> GraphRecorder {
+        GraphRecorder::new(&self.0)
     }
 
     /// What its memory pool counts.

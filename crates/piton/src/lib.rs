@@ -60,6 +60,7 @@
 //! | copy, and wait or `.await` | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
 //! | copy between devices | [`Stream::copy_peer`], [`Runtime::routes`] |
 //! | order streams by hand, time them | [`Stream::record`], [`Stream::wait`], [`Event`] |
+//! | write work down once and replay it as one command | [`Device::graph`], [`GraphRecorder`], [`ReadyGraph`] |
 //! | run host code in stream order | [`Stream::call_host`] |
 //! | find a race or a use of freed memory | [`RuntimeConfig::sanitizer`], [`Runtime::sanitizer`] |
 //! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
@@ -89,8 +90,9 @@ pub use runtime::Runtime;
 
 pub use piton_alloc::{MemoryPoolConfig, PoolLimit, PoolStats};
 pub use piton_buffer::{
-    BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, KernelLaunch, PinnedBuffer, Stream,
-    Transfer, TransferFailed,
+    BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphLaunch,
+    GraphRecorder, GraphSlice, GraphSliceMut, KernelLaunch, PinnedBuffer, ReadyGraph, Replay,
+    ScratchBuffer, Stream, Transfer, TransferFailed,
 };
 pub use piton_driver::{
     DeviceId, DeviceInfo, ExecutionRecord, Grid, HardwareQueue, Operation, Placement, Priority,

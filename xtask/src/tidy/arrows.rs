@@ -62,6 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "piton-alloc",
             "piton-driver",
+            "piton-graph",
             "piton-pinned",
             "piton-sanitizer",
             "piton-stream",

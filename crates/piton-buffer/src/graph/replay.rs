@@ -1,0 +1,139 @@
+//! A graph that is ready, and a replay of it being put together.
+
+#![expect(
+    unsafe_code,
+    reason = "replays graphs whose memory it has checked, ordered and keeps"
+)]
+
+use crate::{
+    BufferError, DeviceBuffer, DeviceContext, Stream, arguments::INLINE_ARGUMENTS,
+    device_memory::DeviceMemory, stream::Use,
+};
+use piton_driver::{Access, DeviceRange};
+use piton_graph::{Executable, Graph, PrivateBlock};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A recorded graph, ready to be replayed.
+///
+/// # Invariants
+/// 1. `needs` names every buffer that a node of the executable names, with the strongest access.
+/// 2. Placeholders of nodes lie in `scratch`; only replays of this executable use it.
+#[derive(Debug)]
+pub struct ReadyGraph {
+    executable: Executable,
+    needs: Vec<(DeviceRange, Access)>,
+    scratch: Option<Arc<DeviceMemory>>,
+}
+
+impl ReadyGraph {
+    pub(super) fn new(
+        context: &Arc<DeviceContext>,
+        stream: &Stream,
+        graph: Graph,
+        needs: Vec<(DeviceRange, Access)>,
+    ) -> Result<Self, BufferError> {
+        let bytes = graph.private_bytes()?;
+        if bytes == 0 {
+            let executable = graph.instantiate(context.device())?;
+            return Ok(Self {
+                executable,
+                needs,
+                scratch: None,
+            });
+        }
+        let scratch = Arc::new(DeviceMemory::allocate(context, stream.raw(), bytes)?);
+        // SAFETY: the memory is nobody else's until it is dropped, which it is with its last owner; no replay runs
+        // before its past has ended, since each is ordered behind the uses noted in it.
+        let block = unsafe { PrivateBlock::from_parts(scratch.ptr(), bytes, scratch.clone()) };
+        Ok(Self {
+            executable: graph.instantiate_in(context.device(), &block)?,
+            needs,
+            scratch: Some(scratch),
+        })
+    }
+
+    /// Starts putting together a replay on a stream: it is given the buffers that the graph uses, and submitted.
+    pub fn replay<'a>(&'a mut self, stream: &'a Stream) -> Replay<'a> {
+        Replay {
+            graph: self,
+            stream,
+            given: SmallVec::new(),
+        }
+    }
+
+    /// How many nodes it has, those of bodies included.
+    pub fn node_count(&self) -> u32 {
+        self.executable.node_count()
+    }
+
+    /// Bytes of its scratch memory.
+    pub fn scratch_bytes(&self) -> u64 {
+        self.executable.private_bytes()
+    }
+}
+
+/// A replay being put together.
+#[must_use = "a replay does nothing before it is submitted"]
+#[derive(Debug)]
+pub struct Replay<'a> {
+    graph: &'a mut ReadyGraph,
+    stream: &'a Stream,
+    given: SmallVec<[Use<'a>; INLINE_ARGUMENTS]>,
+}
+
+impl<'a> Replay<'a> {
+    /// Gives the graph a buffer that it reads. Parts are given as wholes.
+    pub fn read<T>(mut self, buffer: &'a DeviceBuffer<T>) -> Self {
+        self.given.push(Use::read(&buffer.memory));
+        self
+    }
+
+    /// Gives the graph a buffer that it writes, and may read.
+    pub fn write<T>(mut self, buffer: &'a mut DeviceBuffer<T>) -> Self {
+        self.given.push(Use::write(&buffer.memory));
+        self
+    }
+
+    /// Submits the replay: one command, behind everything submitted to the stream before, behind the work on other
+    /// streams that the buffers depend on, and behind the graph's last replay. Blocks only while the stream has no
+    /// room.
+    ///
+    /// # Errors
+    /// [`NotGiven`](BufferError::NotGiven) for a buffer that the graph uses and that was not given;
+    /// [`OtherDevice`](BufferError::OtherDevice), [`OtherRuntime`](BufferError::OtherRuntime);
+    /// [`Graph`](BufferError::Graph) for what the stream refuses. Nothing was submitted.
+    #[track_caller]
+    pub fn submit(self) -> Result<(), BufferError> {
+        let ReadyGraph {
+            executable,
+            needs,
+            scratch,
+        } = self.graph;
+        let mut uses = self.given;
+        for (range, access) in &*needs {
+            covers(&uses, *range, *access)?;
+        }
+        uses.extend(scratch.iter().map(|scratch| Use::write(scratch)));
+        let ordered = self.stream.order(&uses)?;
+        // SAFETY: every buffer that a node names was given (invariant 1): borrowed, exclusively where a node writes, so
+        // it is live memory of this device (`order` checks) with the length it was recorded with (`covers`), kept until
+        // the use noted below has ended. The stream is ordered behind every conflicting use, and later ones will be
+        // ordered behind this. Nodes that conflict are ordered by the recorder, and their extents were checked when they
+        // were recorded. Scratch memory is the graph's (invariant 2).
+        let point = unsafe { executable.launch(self.stream.raw())? };
+        ordered.note(&point.into());
+        Ok(())
+    }
+}
+
+/// Whether a buffer was given, to write where it must be.
+fn covers(given: &[Use<'_>], range: DeviceRange, access: Access) -> Result<(), BufferError> {
+    let is_it = |used: &&Use<'_>| used.memory.range() == range;
+    let to_write = access == Access::Write;
+    let mut found = given.iter().filter(is_it);
+    if found.any(|used| used.access == Access::Write || !to_write) {
+        return Ok(());
+    }
+    Err(BufferError::NotGiven { range, to_write })
+}
