@@ -3,7 +3,7 @@
 use crate::{BufferError, device_memory::DeviceMemory, stream::Use};
 use bytemuck::Pod;
 use piton_driver::{Access, Parameter, Signature};
-use piton_graph::PrivateBuffer;
+use piton_graph::PrivateChunk;
 use smallvec::SmallVec;
 
 /// Arguments up to here stay off the heap.
@@ -16,7 +16,7 @@ const INLINE_BYTES: usize = 128;
 pub(crate) enum Holder<'a> {
     Buffer(&'a DeviceMemory),
     /// Memory of the graph that the launch becomes a node of.
-    Scratch(PrivateBuffer),
+    Scratch(PrivateChunk),
 }
 
 /// Memory that an argument names.

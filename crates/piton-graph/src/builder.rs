@@ -101,7 +101,7 @@ impl GraphBuilder {
         Ok(names)
     }
 
-    /// The graph, with the private buffers its nodes name.
+    /// The graph, with the private chunks its nodes name.
     pub fn finish(self, private: PrivateMemory) -> Graph {
         Graph::new(self.nodes, private)
     }

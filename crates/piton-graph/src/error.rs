@@ -44,16 +44,16 @@ pub enum GraphError {
         /// How many there may be.
         limit: u64,
     },
-    /// A private buffer of no bytes or too many.
-    #[error("a private buffer of {bytes} bytes is not between 1 and {maximum}")]
+    /// A private chunk of no bytes or too many.
+    #[error("a private chunk of {bytes} bytes is not between 1 and {maximum}")]
     InvalidSize {
         /// Bytes asked for.
         bytes: u64,
         /// Most that is left to ask for.
         maximum: u64,
     },
-    /// A node reaches past the end of a private buffer, or names one that was not made for this graph.
-    #[error("{node} names {bytes} bytes at {address}, which is not within a private buffer")]
+    /// A node reaches past the end of a private chunk, or names one that was not made for this graph.
+    #[error("{node} names {bytes} bytes at {address}, which is not within a private chunk")]
     OutsidePrivate {
         /// Which node.
         node: NodeId,
@@ -62,15 +62,15 @@ pub enum GraphError {
         /// How many bytes it says it uses there.
         bytes: u64,
     },
-    /// An update would use a private buffer that the node did not use when the memory was laid out.
-    #[error("{node} did not use the private buffer at {address} when memory was laid out")]
+    /// An update would use a private chunk that the node did not use when the memory was laid out.
+    #[error("{node} did not use the private chunk at {address} when memory was laid out")]
     NewPrivateUse {
         /// Which node.
         node: NodeId,
         /// The address it names, before instantiation.
         address: DevicePtr,
     },
-    /// The memory given for private buffers is too small.
+    /// The memory given for private chunks is too small.
     #[error("{given} bytes of private memory where {needed} are needed")]
     BlockTooSmall {
         /// Bytes given.

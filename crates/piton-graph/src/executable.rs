@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// An executable graph.
 ///
 /// Replays of one executable run one after the other, whatever streams they are on: they use the same memory, its
-/// private buffers for one. Dropping it never blocks: replays in flight end, and what the graph keeps goes after
+/// private chunks for one. Dropping it never blocks: replays in flight end, and what the graph keeps goes after
 /// them.
 #[derive(Debug)]
 pub struct Executable {
@@ -53,7 +53,7 @@ impl Executable {
     ///
     /// # Safety
     /// For each node, as it is now, what [`Stream::submit`] asks for such a command, until the replay has ended.
-    /// Nodes that no edge orders are not ordered with each other either. Private buffers are the executable's to
+    /// Nodes that no edge orders are not ordered with each other either. Private chunks are the executable's to
     /// keep, as far as nodes name them in what the graph sees: not by value inside an argument.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Executable {
     pub unsafe fn launch(&mut self, stream: &Stream) -> Result<Timepoint, GraphError> {
         self.order(stream)?;
         let command = Command::RunGraph { graph: &self.graph };
-        // SAFETY: the caller promised it for each node. Private buffers lie in memory that the executable graph
+        // SAFETY: the caller promised it for each node. Private chunks lie in memory that the executable graph
         // keeps until its last replay has ended, apart where they live at once; replays do not overlap, since each is
         // ordered behind the last one.
         let point = unsafe { stream.submit(&command)? };
@@ -93,7 +93,7 @@ impl Executable {
     /// Gives a node other ends or arguments, for replays from now on; those in flight run as they were submitted.
     ///
     /// The kind of work stays, and a kernel's signature; of a node with a body only the condition is taken. Private
-    /// buffers are named by their placeholders, those that the node named when memory was laid out.
+    /// chunks are named by their placeholders, those that the node named when memory was laid out.
     ///
     /// # Errors
     /// [`UnknownNode`](GraphError::UnknownNode); [`NewPrivateUse`](GraphError::NewPrivateUse);
@@ -125,7 +125,7 @@ impl Executable {
         self.graph.node_count()
     }
 
-    /// Bytes of the block its private buffers lie in.
+    /// Bytes of the block its private chunks lie in.
     pub fn private_bytes(&self) -> u64 {
         self.placement.layout.bytes
     }

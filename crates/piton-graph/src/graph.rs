@@ -1,4 +1,4 @@
-//! A graph that is put together: nodes, and private buffers they name; made into executables.
+//! A graph that is put together: nodes, and private chunks they name; made into executables.
 
 use crate::{
     Executable, GraphError, NodeId, PrivateBlock, PrivateMemory,
@@ -18,7 +18,7 @@ pub struct Graph {
     kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
-/// Where private buffers lie, and which of them each node of the outermost list names.
+/// Where private chunks lie, and which of them each node of the outermost list names.
 #[derive(Clone, Debug)]
 pub(crate) struct Placement {
     pub(crate) memory: PrivateMemory,
@@ -37,7 +37,7 @@ impl Graph {
         }
     }
 
-    /// The graph of a capture whose nodes name these private buffers. Node n of the capture is node n here.
+    /// The graph of a capture whose nodes name these private chunks. Node n of the capture is node n here.
     pub fn from_capture(captured: Captured, private: PrivateMemory) -> Self {
         Self::new(captured.nodes, private)
     }
@@ -54,7 +54,7 @@ impl Graph {
         count(&self.nodes)
     }
 
-    /// How many bytes its private buffers take together.
+    /// How many bytes its private chunks take together.
     ///
     /// # Errors
     /// [`OutsidePrivate`](GraphError::OutsidePrivate).
@@ -66,7 +66,7 @@ impl Graph {
     ///
     /// # Errors
     /// [`Unsupported`](GraphError::Unsupported); [`Node`](GraphError::Node) with the first node the device refuses;
-    /// [`Driver`](GraphError::Driver) where it has no memory left for the private buffers;
+    /// [`Driver`](GraphError::Driver) where it has no memory left for the private chunks;
     /// [`OutsidePrivate`](GraphError::OutsidePrivate).
     pub fn instantiate(&self, device: &Arc<dyn Device>) -> Result<Executable, GraphError> {
         let placement = self.place()?;
@@ -127,14 +127,14 @@ impl Graph {
         }
     }
 
-    /// Lays the private buffers out.
+    /// Lays the private chunks out.
     fn place(&self) -> Result<Placement, GraphError> {
         let mut lifetimes: Vec<Lifetime> = self
             .private
-            .buffers()
+            .chunks()
             .iter()
-            .map(|buffer| Lifetime {
-                bytes: buffer.bytes(),
+            .map(|chunk| Lifetime {
+                bytes: chunk.bytes(),
                 uses: Vec::new(),
             })
             .collect();
@@ -142,8 +142,8 @@ impl Graph {
         let mut next: u32 = 0;
         for (index, node) in (0..).zip(&self.nodes) {
             outermost.push(NodeId(next));
-            let mut used = |buffer: usize| {
-                let uses = &mut lifetimes[buffer].uses;
+            let mut used = |chunk: usize| {
+                let uses = &mut lifetimes[chunk].uses;
                 if uses.last() != Some(&index) {
                     uses.push(index);
                 }
@@ -174,8 +174,8 @@ impl Placement {
         if !PrivateMemory::is_placeholder(named) {
             return Ok(named);
         }
-        let (buffer, offset) = find_private(&self.memory, node, named, bytes)?;
-        let placed = start.checked_add(self.layout.offsets[buffer] + offset);
+        let (chunk, offset) = find_private(&self.memory, node, named, bytes)?;
+        let placed = start.checked_add(self.layout.offsets[chunk] + offset);
         placed.ok_or(GraphError::OutsidePrivate {
             node,
             address: named,
@@ -183,17 +183,17 @@ impl Placement {
         })
     }
 
-    /// Whether the buffer was named by the node, or the one whose body it is in, when memory was laid out.
+    /// Whether the chunk was named by the node, or the one whose body it is in, when memory was laid out.
     pub(crate) fn was_used(&self, node: NodeId, named: DevicePtr) -> bool {
         if !PrivateMemory::is_placeholder(named) {
             return true;
         }
-        let Some((buffer, _)) = self.memory.find(named, 1) else {
+        let Some((chunk, _)) = self.memory.find(named, 1) else {
             return false;
         };
         let behind = self.outermost.partition_point(|outer| *outer <= node);
         let outer = behind.checked_sub(1).map(u32::try_from);
-        let uses = &self.lifetimes[buffer].uses;
+        let uses = &self.lifetimes[chunk].uses;
         outer.is_some_and(|outer| outer.is_ok_and(|outer| uses.contains(&outer)))
     }
 }
@@ -249,7 +249,7 @@ pub(crate) fn adapt(
     })
 }
 
-/// Calls `used` with each private buffer that the node or its body names.
+/// Calls `used` with each private chunk that the node or its body names.
 fn uses_of(
     node: &GraphNode,
     next: &mut u32,

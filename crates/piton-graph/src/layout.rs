@@ -1,7 +1,7 @@
-//! Where private buffers lie in their block: apart if they live at the same time, over each other if they do not.
+//! Where private chunks lie in their block: apart if they live at the same time, over each other if they do not.
 //!
 //! # The rule
-//! A buffer lives from the first node that names it to the last. Two buffers may share bytes if every node that names
+//! A chunk lives from the first node that names it to the last. Two chunks may share bytes if every node that names
 //! the one comes before every node that names the other. Nodes of a body count as the node they belong to: a loop
 //! runs its body again, so within it everything lives at once.
 //!
@@ -13,7 +13,7 @@ use crate::order::Order;
 /// Offsets are multiples of this: what kernels may want of a vector's address.
 const ALIGNMENT: u64 = 256;
 
-/// One private buffer.
+/// One private chunk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lifetime {
     pub(crate) bytes: u64,
@@ -24,14 +24,14 @@ pub(crate) struct Lifetime {
 /// See the module.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout {
-    /// Where each buffer starts in the block.
+    /// Where each chunk starts in the block.
     pub(crate) offsets: Vec<u64>,
     /// Bytes of the block.
     pub(crate) bytes: u64,
 }
 
 impl Layout {
-    /// Places buffers; without an order all of them live at once.
+    /// Places chunks; without an order all of them live at once.
     pub(crate) fn of(lifetimes: &[Lifetime], order: Option<&Order>) -> Self {
         let mut layout = Self {
             offsets: vec![0; lifetimes.len()],
@@ -58,7 +58,7 @@ impl Layout {
         layout
     }
 
-    /// Whether buffers that live at the same time lie apart, aligned, within the block.
+    /// Whether chunks that live at the same time lie apart, aligned, within the block.
     pub(crate) fn check(&self, lifetimes: &[Lifetime], order: Option<&Order>) -> bool {
         let range = |index: usize| {
             let start = self.offsets[index];
@@ -91,7 +91,7 @@ fn first_fit(mut taken: Vec<(u64, u64)>, bytes: u64) -> u64 {
     start
 }
 
-/// Whether two buffers may live at the same time.
+/// Whether two chunks may live at the same time.
 fn conflict(a: &Lifetime, b: &Lifetime, order: Option<&Order>) -> bool {
     let Some(order) = order else {
         return true;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn buffers_of_a_chain_take_as_much_as_live_at_once() {
+    fn chunks_of_a_chain_take_as_much_as_live_at_once() {
         let order = chain(6);
         let lifetimes: Vec<_> = (0..5).map(|at| lifetime(1024, &[at, at + 1])).collect();
         let layout = Layout::of(&lifetimes, Some(&order));
@@ -147,16 +147,16 @@ mod tests {
         })]
 
         #[test]
-        fn buffers_that_live_at_once_never_share_a_byte(
+        fn chunks_that_live_at_once_never_share_a_byte(
             edges in vec(vec(any::<prop::sample::Index>(), 0..3), 1..24),
-            buffers in vec((1_u64..5000, vec(any::<prop::sample::Index>(), 0..4)), 0..24),
+            chunks in vec((1_u64..5000, vec(any::<prop::sample::Index>(), 0..4)), 0..24),
         ) {
             let lists: Vec<Vec<u32>> = edges.iter().enumerate().map(|(node, edges)| {
                 let earlier = edges.iter().filter(|_| node > 0);
                 earlier.map(|index| u32::try_from(index.index(node)).unwrap_or(0)).collect()
             }).collect();
             let order = Order::of(lists.iter().map(Vec::as_slice));
-            let lifetimes: Vec<Lifetime> = buffers.iter().map(|(bytes, uses)| {
+            let lifetimes: Vec<Lifetime> = chunks.iter().map(|(bytes, uses)| {
                 let uses = uses.iter().map(|use_| u32::try_from(use_.index(lists.len())).unwrap_or(0));
                 Lifetime { bytes: *bytes, uses: uses.collect() }
             }).collect();

@@ -6,7 +6,7 @@
 //!
 //! # The idea
 //! A graph is the work written down once: nodes, and for each the nodes it comes after. Instantiating checks all of
-//! it, drops edges that others imply, lays parameters out, and places the graph's private buffers in one block, those
+//! it, drops edges that others imply, lays parameters out, and places the graph's private chunks in one block, those
 //! whose lifetimes are apart over each other. A replay is then *one* command of a stream, whatever the graph's size.
 //!
 //! ```
@@ -23,7 +23,7 @@
 //! let stream = Streams::new(Timeline::new()).create(&device, StreamOptions::labelled("compute"))?;
 //!
 //! let mut private = PrivateMemory::new();
-//! let (a, b) = (private.buffer(4096)?, private.buffer(4096)?);
+//! let (a, b) = (private.chunk(4096)?, private.chunk(4096)?);
 //! let mut graph = GraphBuilder::new();
 //! let fill = |dst, word| NodeWork::Fill { dst, pattern: FillPattern::Word(word), bytes: 4096 };
 //! let filled = graph.add(fill(a.ptr(), 7), &[])?;
@@ -31,7 +31,7 @@
 //! graph.add(copy, &[filled])?;
 //!
 //! let mut executable = graph.finish(private).instantiate(&device)?;
-//! // SAFETY: its nodes name private buffers and nothing else.
+//! // SAFETY: its nodes name private chunks and nothing else.
 //! unsafe { executable.launch(&stream)? };
 //! executable.update(filled, fill(a.ptr(), 8))?;
 //! // SAFETY: as above.
@@ -47,7 +47,7 @@
 //! | write down what a program submits | [`Stream::begin_capture`](piton_stream::Stream::begin_capture), [`Graph::from_capture`] |
 //! | put nodes together | [`GraphBuilder`], [`NodeId`] |
 //! | run a part if a value says so, or as long as it does | [`GraphBuilder::add_if`], [`GraphBuilder::add_while`] |
-//! | have memory that lives within a replay | [`PrivateMemory`], [`PrivateBuffer`] |
+//! | have memory that lives within a replay | [`PrivateMemory`], [`PrivateChunk`] |
 //! | make it ready to run | [`Graph::instantiate`], [`Executable`] |
 //! | run it | [`Executable::launch`] |
 //! | run it with other arguments | [`Executable::update`] |
@@ -77,4 +77,4 @@ pub use executable::Executable;
 pub use graph::Graph;
 pub use node::NodeId;
 pub use piton_driver::NodeWork;
-pub use private_memory::{PrivateBlock, PrivateBuffer, PrivateMemory};
+pub use private_memory::{PrivateBlock, PrivateChunk, PrivateMemory};

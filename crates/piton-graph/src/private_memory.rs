@@ -1,9 +1,9 @@
-//! Memory that belongs to a graph: buffers that live within one replay, and the block they lie in.
+//! Memory that belongs to a graph: chunks that live within one replay, and the block they lie in.
 //!
 //! # The idea
-//! While a graph is put together, a private buffer is a *placeholder*: an address that no device has. The graph knows
+//! While a graph is put together, a private chunk is a *placeholder*: an address that no device has. The graph knows
 //! which nodes name it: copies and fills say so, and a kernel's signature says which of its arguments are buffers. So
-//! when the graph is instantiated its buffers' lifetimes are known, they are laid out in one block where those whose
+//! when the graph is instantiated its chunks' lifetimes are known, they are laid out in one block where those whose
 //! lifetimes are apart share bytes (`layout`), and the placeholders are replaced by addresses.
 //!
 //! A placeholder passed by value, inside a struct, is not seen and stays what it is.
@@ -22,14 +22,14 @@ const FIRST: u64 = 0xf000_0000_0000_0000;
 /// Bytes between the end of one placeholder and the start of the next, at least.
 const GAP: u64 = 4096;
 
-/// A private buffer of a graph that is being put together. Its content is anything when a replay begins.
+/// A private chunk of a graph that is being put together. Its content is anything when a replay begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrivateBuffer {
+pub struct PrivateChunk {
     start: u64,
     bytes: u64,
 }
 
-impl PrivateBuffer {
+impl PrivateChunk {
     /// Its placeholder: to be named by nodes, itself or with an offset, and by nothing else.
     pub fn ptr(self) -> DevicePtr {
         DevicePtr::new(self.start)
@@ -41,10 +41,10 @@ impl PrivateBuffer {
     }
 }
 
-/// The private buffers of one graph.
+/// The private chunks of one graph.
 #[derive(Clone, Debug, Default)]
 pub struct PrivateMemory {
-    buffers: Vec<PrivateBuffer>,
+    chunks: Vec<PrivateChunk>,
 }
 
 impl PrivateMemory {
@@ -57,8 +57,8 @@ impl PrivateMemory {
     ///
     /// # Errors
     /// [`InvalidSize`](GraphError::InvalidSize) for none, or more than can be told apart.
-    pub fn buffer(&mut self, bytes: u64) -> Result<PrivateBuffer, GraphError> {
-        let start = match self.buffers.last() {
+    pub fn chunk(&mut self, bytes: u64) -> Result<PrivateChunk, GraphError> {
+        let start = match self.chunks.last() {
             None => FIRST,
             Some(last) => (last.start + last.bytes).next_multiple_of(GAP) + GAP,
         };
@@ -66,13 +66,13 @@ impl PrivateMemory {
         if bytes == 0 || bytes > maximum {
             return Err(GraphError::InvalidSize { bytes, maximum });
         }
-        let buffer = PrivateBuffer { start, bytes };
-        self.buffers.push(buffer);
-        Ok(buffer)
+        let chunk = PrivateChunk { start, bytes };
+        self.chunks.push(chunk);
+        Ok(chunk)
     }
 
-    pub(crate) fn buffers(&self) -> &[PrivateBuffer] {
-        &self.buffers
+    pub(crate) fn chunks(&self) -> &[PrivateChunk] {
+        &self.chunks
     }
 
     /// Whether the address is a placeholder, of this memory or of another.
@@ -80,21 +80,19 @@ impl PrivateMemory {
         ptr.address() >= FIRST
     }
 
-    /// The buffer that these bytes are within, and how far from its start.
+    /// The chunk that these bytes are within, and how far from its start.
     pub(crate) fn find(&self, ptr: DevicePtr, bytes: u64) -> Option<(usize, u64)> {
         let address = ptr.address();
-        let behind = self
-            .buffers
-            .partition_point(|buffer| buffer.start <= address);
+        let behind = self.chunks.partition_point(|chunk| chunk.start <= address);
         let index = behind.checked_sub(1)?;
-        let buffer = self.buffers.get(index)?;
-        let offset = address - buffer.start;
-        let fits = offset.checked_add(bytes)? <= buffer.bytes;
+        let chunk = self.chunks.get(index)?;
+        let offset = address - chunk.start;
+        let fits = offset.checked_add(bytes)? <= chunk.bytes;
         fits.then_some((index, offset))
     }
 }
 
-/// The memory that an executable's private buffers lie in.
+/// The memory that an executable's private chunks lie in.
 #[derive(Clone)]
 pub struct PrivateBlock {
     start: DevicePtr,
@@ -112,7 +110,7 @@ impl fmt::Debug for PrivateBlock {
 }
 
 impl PrivateBlock {
-    /// No memory, for graphs without private buffers.
+    /// No memory, for graphs without private chunks.
     pub fn none() -> Self {
         Self {
             start: DevicePtr::new(0),
@@ -196,10 +194,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_found_within_its_buffer_only() {
+    fn an_address_is_found_within_its_chunk_only() {
         let mut memory = PrivateMemory::new();
-        let (a, b) = (memory.buffer(100).unwrap(), memory.buffer(1 << 40).unwrap());
-        let at = |buffer: PrivateBuffer, offset| DevicePtr::new(buffer.start + offset);
+        let (a, b) = (memory.chunk(100).unwrap(), memory.chunk(1 << 40).unwrap());
+        let at = |chunk: PrivateChunk, offset| DevicePtr::new(chunk.start + offset);
         assert_eq!(memory.find(a.ptr(), 100), Some((0, 0)));
         assert_eq!(memory.find(at(a, 99), 1), Some((0, 99)));
         assert_eq!(memory.find(at(a, 99), 2), None);
@@ -213,10 +211,10 @@ mod tests {
         let mut memory = PrivateMemory::new();
         for bytes in [0, u64::MAX, 1 << 60] {
             assert!(matches!(
-                memory.buffer(bytes),
+                memory.chunk(bytes),
                 Err(GraphError::InvalidSize { .. })
             ));
         }
-        assert!(memory.buffers().is_empty());
+        assert!(memory.chunks().is_empty());
     }
 }

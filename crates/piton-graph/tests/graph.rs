@@ -30,7 +30,7 @@ fn a_body_runs_or_not_and_a_loop_counts_a_value_in_device_memory_down() {
         let stream = bench.stream("s");
         let [data, out] = [bench.buffer(), bench.buffer()];
         let mut private = PrivateMemory::new();
-        let counter = private.buffer(BYTES).unwrap().ptr();
+        let counter = private.chunk(BYTES).unwrap().ptr();
         let mut names = Vec::new();
         let graph = built(private, |graph| {
             let set = graph.add(fills(counter, 5), &[])?;
@@ -121,7 +121,7 @@ fn private_memory_stays_until_the_last_replay_has_ended() {
         let out = bench.buffer();
         let before = free();
         let mut private = PrivateMemory::new();
-        let scratch = private.buffer(1 << 20).unwrap().ptr();
+        let scratch = private.chunk(1 << 20).unwrap().ptr();
         let graph = built(private, |graph| {
             let set = graph.add(fills(scratch, 6), &[])?;
             graph.add(copies(out, scratch), &[set])?;
@@ -149,7 +149,7 @@ fn buffers_whose_lives_are_apart_share_bytes() {
     let out = bench.buffer();
     let mut private = PrivateMemory::new();
     let scratch: Vec<DevicePtr> = (0..10)
-        .map(|_| private.buffer(BYTES).unwrap().ptr())
+        .map(|_| private.chunk(BYTES).unwrap().ptr())
         .collect();
     let graph = built(private, |graph| {
         let mut last = graph.add(fills(scratch[0], 1), &[])?;
@@ -172,7 +172,7 @@ fn what_a_node_may_not_name_is_refused() {
     let bench = Bench::new(config());
     let data = bench.buffer();
     let mut private = PrivateMemory::new();
-    let [a, b] = [BYTES, BYTES].map(|bytes| private.buffer(bytes).unwrap().ptr());
+    let [a, b] = [BYTES, BYTES].map(|bytes| private.chunk(bytes).unwrap().ptr());
     let past = DevicePtr::new(a.address() + 4);
     let outside = built(private.clone(), |graph| {
         graph.add(fills(past, 1), &[]).map(drop)

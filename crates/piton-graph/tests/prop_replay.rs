@@ -76,7 +76,7 @@ impl<'a> Submitter<'a> {
 
     /// Submits all of it; the first stream comes after the rest at the end.
     fn submit(&mut self, program: &[(usize, Op)]) {
-        // Private buffers hold anything at first, so the program writes them.
+        // Private chunks hold anything at first, so the program writes them.
         for (index, buffer) in (0..).zip(PUBLIC..PUBLIC + PRIVATE) {
             self.run(buffer % STREAMS, &Op::Fill(buffer, index));
         }
@@ -161,7 +161,7 @@ impl Case {
         let mut private = PrivateMemory::new();
         let mut in_graph = buffers[..PUBLIC].to_vec();
         for _ in 0..PRIVATE {
-            in_graph.push(private.buffer(support::BYTES).unwrap().ptr());
+            in_graph.push(private.chunk(support::BYTES).unwrap().ptr());
         }
         Self {
             bench,
@@ -230,7 +230,7 @@ fn check(config: SimConfig, program: &[(usize, Op)], updates: &[(Index, u32)]) {
     let mut executable = graph.instantiate(&case.bench.device).unwrap();
     assert_eq!(case.replay(&mut executable, 1), once);
     assert_eq!(case.replay(&mut executable, 2), twice);
-    // Nodes are numbered as submitted: first the fills of the private buffers, then the program without its waits.
+    // Nodes are numbered as submitted: first the fills of the private chunks, then the program without its waits.
     let mut changed_program = program.to_vec();
     let nodes: Vec<usize> = (0..program.len())
         .filter(|at| !matches!(program[*at].1, Op::Wait(_)))

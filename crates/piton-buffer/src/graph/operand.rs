@@ -6,21 +6,21 @@ use crate::{
 };
 use bytemuck::Pod;
 use piton_driver::DevicePtr;
-use piton_graph::PrivateBuffer;
+use piton_graph::PrivateChunk;
 use std::{marker::PhantomData, sync::Arc};
 
 /// `len` elements of `T` that live within a replay of one graph and hold anything when it begins. Where its life does
 /// not meet another's, the two may share memory.
 #[derive(Debug)]
 pub struct ScratchBuffer<T> {
-    pub(crate) memory: PrivateBuffer,
+    pub(crate) memory: PrivateChunk,
     pub(crate) graph: Arc<()>,
     len: u64,
     element: PhantomData<T>,
 }
 
 impl<T: Pod> ScratchBuffer<T> {
-    pub(crate) fn new(memory: PrivateBuffer, graph: &Arc<()>, len: u64) -> Self {
+    pub(crate) fn new(memory: PrivateChunk, graph: &Arc<()>, len: u64) -> Self {
         Self {
             memory,
             graph: Arc::clone(graph),

@@ -44,8 +44,8 @@ pub struct GraphRecorder {
     builder: GraphBuilder,
     records: BTreeMap<u64, Record>,
     /// A node that everything later comes after.
-    barrier: Option<NodeId>,
-    since_barrier: Vec<NodeId>,
+    divide: Option<NodeId>,
+    since: Vec<NodeId>,
 }
 
 impl GraphRecorder {
@@ -64,8 +64,8 @@ impl GraphRecorder {
             shared,
             builder: GraphBuilder::new(),
             records: BTreeMap::new(),
-            barrier: None,
-            since_barrier: Vec::new(),
+            divide: None,
+            since: Vec::new(),
         }
     }
 
@@ -75,7 +75,7 @@ impl GraphRecorder {
     /// [`InvalidLength`](BufferError::InvalidLength) for zero or too many; [`Graph`](BufferError::Graph) where all of
     /// the graph's together are too many.
     pub fn scratch<T: Pod>(&mut self, len: u64) -> Result<ScratchBuffer<T>, BufferError> {
-        let memory = self.shared.private.buffer(size_in_bytes::<T>(len)?)?;
+        let memory = self.shared.private.chunk(size_in_bytes::<T>(len)?)?;
         Ok(ScratchBuffer::new(memory, &self.shared.identity, len))
     }
 
@@ -147,7 +147,7 @@ impl GraphRecorder {
         let node = self
             .builder
             .add(NodeWork::CallHost(Arc::new(function)), &after)?;
-        self.raise_barrier(node);
+        self.divide_at(node);
         Ok(node)
     }
 
@@ -192,7 +192,7 @@ impl GraphRecorder {
         if let Some(error) = refused {
             return Err(error);
         }
-        self.raise_barrier(node);
+        self.divide_at(node);
         Ok(node)
     }
 
@@ -220,7 +220,7 @@ impl GraphRecorder {
         if let Some(error) = refused {
             return Err(error);
         }
-        self.raise_barrier(node);
+        self.divide_at(node);
         Ok(node)
     }
 
@@ -285,7 +285,7 @@ impl GraphRecorder {
         for (named, access) in uses {
             self.need(named, *access)?;
         }
-        let mut after: Vec<NodeId> = self.barrier.into_iter().collect();
+        let mut after: Vec<NodeId> = self.divide.into_iter().collect();
         for (named, access) in uses {
             let Some(record) = self.records.get(&key(named)) else {
                 continue;
@@ -297,7 +297,7 @@ impl GraphRecorder {
         }
         let node = self.builder.add(work, &after)?;
         self.note(node, uses);
-        self.since_barrier.push(node);
+        self.since.push(node);
         Ok(node)
     }
 
@@ -332,14 +332,14 @@ impl GraphRecorder {
     }
 
     fn everything(&self) -> Vec<NodeId> {
-        let mut all = self.since_barrier.clone();
-        all.extend(self.barrier);
+        let mut all = self.since.clone();
+        all.extend(self.divide);
         all
     }
 
-    fn raise_barrier(&mut self, node: NodeId) {
-        self.barrier = Some(node);
-        self.since_barrier.clear();
+    fn divide_at(&mut self, node: NodeId) {
+        self.divide = Some(node);
+        self.since.clear();
         self.records.clear();
     }
 }
