@@ -10,7 +10,8 @@ use crate::{
     graph::{Placement, adapt},
     node::visit_addresses,
 };
-use piton_driver::{Command, DeviceId, DevicePtr, ExecutableGraph, NodeWork};
+use piton_driver::{Command, DeviceId, DevicePtr, DeviceRange, ExecutableGraph, NodeWork};
+use piton_sanitizer::{GraphFootprint, Space};
 use piton_stream::{Event, ReplayStreams, Stream, StreamError, Submission};
 use piton_timeline::Timepoint;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub struct Executable {
     /// Where the private block starts.
     start: DevicePtr,
     streams: ReplayStreams,
+    /// What its nodes touch, for a sanitizer.
+    footprint: Arc<GraphFootprint>,
     /// Where the last replay has ended. An event and no timepoint: it knows its runtime.
     last: Option<Event>,
 }
@@ -37,12 +40,14 @@ impl Executable {
         placement: Placement,
         start: DevicePtr,
         streams: ReplayStreams,
+        footprint: Arc<GraphFootprint>,
     ) -> Self {
         Self {
             graph,
             placement,
             start,
             streams,
+            footprint,
             last: None,
         }
     }
@@ -112,7 +117,9 @@ impl Executable {
             Err(GraphError::NewPrivateUse { node, address })
         })?;
         adapt(node, &mut work, placement, self.start, &self.streams)?;
-        Ok(self.graph.update(node.0, &work)?)
+        self.graph.update(node.0, &work)?;
+        Arc::make_mut(&mut self.footprint).update(node.0, &work);
+        Ok(())
     }
 
     /// Where the last replay has ended; none was submitted yet otherwise.
@@ -135,9 +142,24 @@ impl Executable {
         self.graph.device()
     }
 
+    /// Tells the stream's sanitizer, if it has one, what is about to run. What lay in the private block before the
+    /// first replay is over: nobody but the graph has named it since.
+    fn tell(&self, stream: &Stream) {
+        let Some(sanitizer) = stream.sanitizer() else {
+            return;
+        };
+        if self.last.is_none() {
+            let (space, bytes) = (Space::Device(self.device()), self.private_bytes());
+            let start = self.start;
+            sanitizer.forget(space, DeviceRange { start, bytes });
+        }
+        stream.tell_graph(&self.graph, &self.footprint);
+    }
+
     #[track_caller]
     fn order(&self, stream: &Stream) -> Result<(), GraphError> {
         self.streams.note(stream);
+        self.tell(stream);
         let Some(last) = &self.last else {
             return Ok(());
         };

@@ -7,6 +7,7 @@ use crate::{
     order::Order,
 };
 use piton_driver::{Device, DevicePtr, GraphDescription, GraphNode, NodeWork};
+use piton_sanitizer::GraphFootprint;
 use piton_stream::{Captured, ReplayStreams};
 use std::{any::Any, sync::Arc};
 
@@ -110,10 +111,11 @@ impl Graph {
         maker.list(&mut nodes)?;
         let mut kept = self.kept.clone();
         kept.extend(block.keep());
+        let footprint = Arc::new(GraphFootprint::of(&nodes, device.info().id));
         let made = graphs.instantiate(GraphDescription { nodes, kept });
         let graph = made.map_err(|refusal| self.refused(refusal))?;
         let start = block.start();
-        Ok(Executable::new(graph, placement, start, streams))
+        Ok(Executable::new(graph, placement, start, streams, footprint))
     }
 
     fn refused(&self, refusal: piton_driver::GraphRefusal) -> GraphError {

@@ -1,7 +1,8 @@
 //! Random programs over at most four streams: captured and replayed, they do what they do when run at once.
 //!
 //! A program is a list of operations on a few buffers; the test orders those that conflict with events, as any
-//! program must. Some buffers are the graph's own in the replay, and ordinary ones otherwise.
+//! program must. Some buffers are the graph's own in the replay, and ordinary ones otherwise. A sanitizer looks on and
+//! finds nothing.
 
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "tests may")]
@@ -155,7 +156,7 @@ struct Case {
 
 impl Case {
     fn new(config: SimConfig) -> Self {
-        let bench = Bench::new(config);
+        let bench = Bench::sanitized(config);
         let streams = (0..STREAMS).map(|_| bench.stream("s")).collect();
         let buffers: Vec<_> = (0..PUBLIC + PRIVATE).map(|_| bench.buffer()).collect();
         let mut private = PrivateMemory::new();
@@ -258,6 +259,8 @@ fn check(config: SimConfig, program: &[(usize, Op)], updates: &[(Index, u32)]) {
     let mut built = built.instantiate(&case.bench.device).unwrap();
     assert_eq!(built.private_bytes(), executable.private_bytes());
     case.replay(&mut built, 1);
+    // Neither the program, nor its replays, nor private buffers that share bytes.
+    assert_eq!(case.bench.reports(), []);
 }
 
 fn program() -> impl Strategy<Value = Vec<(usize, Op)>> {

@@ -1,8 +1,9 @@
 //! What a command means for the order of work and for memory.
 
-use crate::{Footprint, SignalId, Space};
+use crate::{Footprint, GraphFootprint, SignalId, Space};
 use piton_driver::{Command, DeviceId, DevicePtr, MemoryWait, MemoryWord};
 use piton_timeline::Timepoint;
+use std::sync::Arc;
 
 /// A call of a host function: made by [`Sanitizer::function`](crate::Sanitizer::function).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +32,8 @@ pub enum Effect {
     Nothing,
     /// It reads and writes memory.
     Touches(Footprint),
+    /// It runs a graph, whose nodes read and write memory.
+    Runs(Arc<GraphFootprint>),
     /// What follows comes after the place.
     Waits(Timepoint),
     /// What follows comes after a signal of at least the value.
@@ -46,8 +49,8 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The effect of a command of a queue on `device`, but for those that name a queue or a semaphore: which lane or
-    /// counter that is, whoever submits it knows.
+    /// The effect of a command of a queue on `device`, but for those that name a queue, a semaphore or a graph: what
+    /// that is, whoever submits it knows.
     pub fn of(command: &Command<'_>, device: DeviceId) -> Self {
         let space = Space::Device(device);
         match *command {

@@ -19,6 +19,7 @@
 //! |---|---|
 //! | make one | [`Sanitizer::new`], [`SanitizerConfig`] |
 //! | tell of a stream's commands | [`Sanitizer::attempt`], [`Effect`], [`Footprint`] |
+//! | tell of a graph's nodes | [`Sanitizer::graph`], [`GraphFootprint`] |
 //! | tell what the host learnt | [`Sanitizer::saw`] |
 //! | tell of memory's owners | [`Sanitizer::hand_out`], [`Sanitizer::take_back`] |
 //! | know what was found | [`Sanitizer::reports`], [`Report`], [`Sanitizer::counts`] |
@@ -53,18 +54,22 @@ mod clock;
 mod config;
 mod effect;
 mod footprint;
+mod graph;
 mod interval_map;
 mod lane;
 mod ledger;
+mod node_set;
 mod replay;
 mod report;
 mod sanitizer;
 mod shadow;
 mod signal;
+mod uses;
 
 pub use config::{Listener, Response, SanitizerConfig};
 pub use effect::{Author, Effect, FunctionId};
 pub use footprint::{Footprint, Space, Touched};
+pub use graph::GraphFootprint;
 pub use report::{Action, Hazard, Report, Site};
 pub use sanitizer::{Attempt, Counts, HandOut, Mark, Sanitizer};
 pub use signal::SignalId;

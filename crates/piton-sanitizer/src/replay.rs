@@ -273,7 +273,7 @@ impl Replay {
     fn step(&mut self, at: Timepoint, step: Step) {
         match &step.effect {
             Effect::Nothing => {}
-            Effect::Touches(footprint) => self.touch(at, &step, footprint),
+            Effect::Touches(_) | Effect::Runs(_) => self.touch(at, &step),
             Effect::Waits(point) => return self.order(at, Until::Lane(*point)),
             Effect::WaitsForSignal(id, value) => return self.order(at, Until::Signal(*id, *value)),
             Effect::Signals(id, value) => self.give(*id, *value, Arc::new(self.here(at))),

@@ -38,8 +38,11 @@ impl Hazard {
     }
 
     /// What would repair it.
-    const fn hint(self) -> &'static str {
+    const fn hint(self, are_nodes: bool) -> &'static str {
         match self {
+            Self::WriteWrite | Self::ReadWrite | Self::WriteRead if are_nodes => {
+                "add an edge to the graph, from the first to the second"
+            }
             Self::WriteWrite | Self::ReadWrite | Self::WriteRead => {
                 "record an event behind the first and let the second's stream wait for it"
             }
@@ -171,7 +174,8 @@ impl fmt::Display for Report {
                 None => writeln!(f, "nothing of {}", Stream(first))?,
             }
         }
-        write!(f, "  hint:   {}", kind.hint())?;
+        let are_nodes = first.point.is_none() && second.point.is_none();
+        write!(f, "  hint:   {}", kind.hint(are_nodes))?;
         if self.times > 1 {
             write!(f, " (met {} times)", self.times)?;
         }

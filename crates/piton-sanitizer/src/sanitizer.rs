@@ -1,7 +1,7 @@
 //! The sanitizer: what a runtime tells it, and what it has found.
 
 use crate::{
-    Author, Effect, FunctionId, Report, Response, SanitizerConfig, SignalId, Space,
+    Author, Effect, FunctionId, GraphFootprint, Report, Response, SanitizerConfig, SignalId, Space,
     clock::Clock,
     lane::Step,
     ledger::Ledger,
@@ -180,6 +180,12 @@ impl Sanitizer {
         let id = SignalId(self.numbered.fetch_add(1, Ordering::Relaxed));
         self.tell(|replay| replay.add_signal(id, value));
         id
+    }
+
+    /// A graph is about to run for the first time, or for the first time as it is now: its nodes are compared with
+    /// each other. What they touch is told with each run, as [`Effect::Runs`].
+    pub fn graph(&self, graph: &GraphFootprint) {
+        self.tell(|replay| replay.compare_nodes(graph));
     }
 
     /// The counter is gone.

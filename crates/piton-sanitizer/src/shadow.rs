@@ -12,7 +12,9 @@
 //! # Invariants
 //! Of the uses of one byte none stands for another.
 
-use crate::{Action, Hazard, Report, Site, Space, clock::Clock, interval_map::IntervalMap};
+use crate::{
+    Action, Hazard, Report, Site, Space, clock::Clock, interval_map::IntervalMap, node_set::NodeSet,
+};
 use piton_driver::{Access, DevicePtr, DeviceRange, Operation, Origin};
 use piton_timeline::{LaneId, Timepoint};
 use smallvec::SmallVec;
@@ -101,16 +103,38 @@ impl PartialEq for Byte {
 
 /// What a command that is being looked at comes after.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Past<'a> {
-    pub(crate) lane: LaneId,
-    pub(crate) clock: &'a Clock,
-    /// Lanes that are gone and that everything comes after.
-    pub(crate) settled: &'a BTreeSet<LaneId>,
+pub(crate) enum Past<'a> {
+    /// On a lane of the program.
+    Program {
+        lane: LaneId,
+        clock: &'a Clock,
+        /// Lanes that are gone and that everything comes after.
+        settled: &'a BTreeSet<LaneId>,
+    },
+    /// A node of a graph, each node being a lane.
+    Graph { number: u32, before: &'a NodeSet },
 }
 
 impl Past<'_> {
     fn includes(&self, point: Timepoint) -> bool {
-        point.lane == self.lane || self.clock.covers(point) || self.settled.contains(&point.lane)
+        match self {
+            Self::Program {
+                lane,
+                clock,
+                settled,
+            } => point.lane == *lane || clock.covers(point) || settled.contains(&point.lane),
+            Self::Graph { number, before } => {
+                point.lane.index == *number || before.contains(point.lane.index)
+            }
+        }
+    }
+
+    /// How far along another lane.
+    fn along(&self, lane: LaneId) -> Option<u64> {
+        match self {
+            Self::Program { clock, .. } => clock.get(lane),
+            Self::Graph { .. } => None,
+        }
     }
 }
 
@@ -285,7 +309,7 @@ impl Use {
             overlap: overlap(self.range, second.range),
             first: self.site(),
             second: second.site(),
-            ordered_up_to: past.clock.get(self.point.lane),
+            ordered_up_to: past.along(self.point.lane),
             times: 1,
         }
     }
@@ -311,7 +335,7 @@ impl Tenancy {
             overlap: overlap(self.range, used.range),
             first: allocation,
             second: used.site(),
-            ordered_up_to: self.point.and_then(|point| past.clock.get(point.lane)),
+            ordered_up_to: self.point.and_then(|point| past.along(point.lane)),
             times: 1,
         }
     }

@@ -4,8 +4,8 @@ use crate::{
     Completion, Event, Facet, Offence, StreamError, StreamFailure, WhenFull, lane_state::LaneState,
     registry::Registry,
 };
-use piton_driver::{Device, HardwareQueue, Priority, Queue, WaitOutcome};
-use piton_sanitizer::Sanitizer;
+use piton_driver::{Device, ExecutableGraph, HardwareQueue, Priority, Queue, WaitOutcome};
+use piton_sanitizer::{GraphFootprint, Sanitizer};
 use piton_timeline::{Lane, LaneId, Timepoint};
 use std::{fmt, panic::Location, sync::Arc, time::Instant};
 
@@ -181,6 +181,14 @@ impl Stream {
     /// The device it runs on.
     pub fn device(&self) -> &Arc<dyn Device> {
         &self.parts.device
+    }
+
+    /// Tells the sanitizer, if there is one, what the nodes of a graph touch from its next replay on. For whoever makes
+    /// executable graphs: without it a replay counts as touching nothing.
+    pub fn tell_graph(&self, graph: &Arc<dyn ExecutableGraph>, footprint: &Arc<GraphFootprint>) {
+        if let Some(witness) = self.registry().witness() {
+            witness.graph(graph, footprint);
+        }
     }
 
     /// The sanitizer that is told of everything, if the runtime has one.

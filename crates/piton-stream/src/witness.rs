@@ -10,8 +10,8 @@
 //! [`Stream::try_admit`]: crate::Stream
 
 use crate::{Stream, StreamError, host_function, registry::Registry};
-use piton_driver::{Command, Operation, Origin, Semaphore};
-use piton_sanitizer::{Attempt, Author, Effect, FunctionId, Sanitizer, SignalId};
+use piton_driver::{Command, ExecutableGraph, Operation, Origin, Semaphore};
+use piton_sanitizer::{Attempt, Author, Effect, FunctionId, GraphFootprint, Sanitizer, SignalId};
 use piton_sync::Mutex;
 use piton_timeline::{LaneId, Timepoint};
 use std::{
@@ -32,6 +32,15 @@ pub(crate) struct Witness {
     sanitizer: Arc<Sanitizer>,
     /// By address.
     semaphores: Mutex<BTreeMap<usize, Known>>,
+    /// By address; what their nodes touch.
+    graphs: Mutex<BTreeMap<usize, KnownGraph>>,
+}
+
+/// A graph that may be replayed. Weak, as `Known`.
+#[derive(Debug)]
+struct KnownGraph {
+    graph: Weak<dyn ExecutableGraph>,
+    footprint: Arc<GraphFootprint>,
 }
 
 /// What is about to be submitted.
@@ -49,6 +58,7 @@ impl Witness {
         Self {
             sanitizer,
             semaphores: Mutex::new(BTreeMap::new()),
+            graphs: Mutex::new(BTreeMap::new()),
         }
     }
 
@@ -131,6 +141,26 @@ impl Witness {
         id
     }
 
+    /// What the nodes of a graph touch, from its next replay on.
+    pub(crate) fn graph(&self, graph: &Arc<dyn ExecutableGraph>, footprint: &Arc<GraphFootprint>) {
+        let address = Arc::as_ptr(graph).cast::<()>().addr();
+        let mut graphs = self.graphs.lock();
+        if let Some(known) = graphs.get_mut(&address) {
+            if !Arc::ptr_eq(&known.footprint, footprint) {
+                known.footprint = Arc::clone(footprint);
+                self.sanitizer.graph(footprint);
+            }
+            return;
+        }
+        graphs.retain(|_, known| known.graph.strong_count() > 0);
+        let known = KnownGraph {
+            graph: Arc::downgrade(graph),
+            footprint: Arc::clone(footprint),
+        };
+        graphs.insert(address, known);
+        self.sanitizer.graph(footprint);
+    }
+
     fn effect(&self, registry: &Registry, command: &Command<'_>, stream: &Stream) -> Effect {
         match *command {
             Command::WaitQueue { queue, position } => {
@@ -142,6 +172,15 @@ impl Witness {
             }
             Command::SignalSemaphore { semaphore, value } => {
                 Effect::Signals(self.semaphore(semaphore), value)
+            }
+            Command::RunGraph { graph } => {
+                let address = Arc::as_ptr(graph).cast::<()>().addr();
+                let footprint = self
+                    .graphs
+                    .lock()
+                    .get(&address)
+                    .map(|it| Arc::clone(&it.footprint));
+                footprint.map_or(Effect::Nothing, Effect::Runs)
             }
             _ => Effect::of(command, stream.state().device()),
         }

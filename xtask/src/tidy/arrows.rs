@@ -39,6 +39,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "piton-graph",
         &[
+            "piton-sanitizer",
             "piton-stream",
             "piton-timeline",
             "piton-driver",

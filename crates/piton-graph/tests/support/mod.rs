@@ -9,6 +9,7 @@ use piton_driver::{
     Kernel, Locking, ModuleImage, Parameter, Signature,
 };
 use piton_graph::{Executable, GraphError, NodeWork};
+use piton_sanitizer::{Report, Sanitizer, SanitizerConfig};
 use piton_sim::{DeviceConfig, KernelDefinition, ScheduleOrder, SimConfig, SimDriver, SimModule};
 use piton_stream::{Command, Stream, StreamError, StreamOptions, Streams};
 use piton_timeline::{Timeline, Timepoint};
@@ -53,6 +54,23 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(config: SimConfig) -> Self {
+        Self::with(config, Streams::new(Timeline::new()))
+    }
+
+    /// Its streams are watched by a sanitizer.
+    pub(crate) fn sanitized(config: SimConfig) -> Self {
+        let sanitizer = Arc::new(Sanitizer::new(SanitizerConfig::default()));
+        Self::with(config, Streams::sanitized(Timeline::new(), sanitizer))
+    }
+
+    /// What its sanitizer has found.
+    pub(crate) fn reports(&self) -> Vec<Report> {
+        let sanitizer = self.streams.sanitizer().unwrap();
+        sanitizer.check();
+        sanitizer.take_reports()
+    }
+
+    fn with(config: SimConfig, streams: Streams) -> Self {
         let driver = SimDriver::new(config).unwrap();
         driver.register(module());
         let device = driver.open(DeviceId(0)).unwrap();
@@ -62,7 +80,7 @@ impl Bench {
             add: module.kernel("add").unwrap(),
             mix: module.kernel("mix").unwrap(),
             trap: module.kernel("trap").unwrap(),
-            streams: Streams::new(Timeline::new()),
+            streams,
             driver,
             device,
         }

@@ -2,12 +2,11 @@
 
 use super::Replay;
 use crate::{
-    Author, Effect, Footprint, Report,
+    Author, GraphFootprint, Report,
     clock::Clock,
-    lane::{Act, Entry, Lane, Step},
-    shadow::{Ended, Past, Tenancy, Use},
+    lane::{Act, Entry, Step},
+    shadow::{Ended, Past, Tenancy},
 };
-use piton_driver::DeviceRange;
 use piton_timeline::{LaneId, Timepoint};
 use std::sync::Arc;
 
@@ -15,8 +14,7 @@ impl Replay {
     /// What a command would be reported for, were it submitted now; nothing while its lane is held.
     pub(crate) fn probe(&self, by: Author, at: Timepoint, step: &Step) -> Vec<Report> {
         let mut met = Vec::new();
-        let (Some(lane), Effect::Touches(footprint)) = (self.lanes.get(&at.lane), &step.effect)
-        else {
+        let Some(lane) = self.lanes.get(&at.lane) else {
             return met;
         };
         if lane.held.is_some() {
@@ -25,7 +23,9 @@ impl Replay {
         let mut clock = (*lane.clock).clone();
         clock.join(&self.author(by));
         let past = self.past(at.lane, &clock);
-        for used in self.uses(lane, at, step, footprint).flatten() {
+        let reach = |space, start| self.shadow.reach(space, start);
+        let uses = step.uses(at, lane.label.as_ref(), &reach);
+        for used in uses.into_iter().flatten() {
             self.shadow.probe(&used, past, &mut met);
         }
         met
@@ -68,18 +68,18 @@ impl Replay {
     }
 
     /// A command that touches memory is looked at.
-    pub(super) fn touch(&mut self, at: Timepoint, step: &Step, footprint: &Footprint) {
+    pub(super) fn touch(&mut self, at: Timepoint, step: &Step) {
         let Some(lane) = self.lanes.get(&at.lane) else {
             return;
         };
         let clock = Arc::clone(&lane.clock);
-        let uses: Vec<_> = self.uses(lane, at, step, footprint).collect();
-        for used in uses {
+        let reach = |space, start| self.shadow.reach(space, start);
+        for used in step.uses(at, lane.label.as_ref(), &reach) {
             let Some(used) = used else {
                 self.unknown_extents += 1;
                 continue;
             };
-            let past = Past {
+            let past = Past::Program {
                 lane: at.lane,
                 clock: &clock,
                 settled: &self.settled,
@@ -88,33 +88,14 @@ impl Replay {
         }
     }
 
-    /// The uses that a command's footprint is; `None` for one of which nobody knows how far it reaches.
-    fn uses<'a>(
-        &'a self,
-        lane: &'a Lane,
-        at: Timepoint,
-        step: &'a Step,
-        footprint: &'a Footprint,
-    ) -> impl Iterator<Item = Option<Use>> + 'a {
-        footprint.touched().iter().map(move |touched| {
-            let reach = || self.shadow.reach(touched.space, touched.start);
-            Some(Use {
-                point: at,
-                label: lane.label.clone(),
-                operation: step.operation,
-                origin: step.origin,
-                access: touched.access,
-                space: touched.space,
-                range: DeviceRange {
-                    start: touched.start,
-                    bytes: touched.bytes.or_else(reach)?,
-                },
-            })
-        })
+    /// A graph is looked at by itself: for nodes that no edge orders.
+    pub(crate) fn compare_nodes(&mut self, graph: &GraphFootprint) {
+        let races = graph.races(&|space, start| self.shadow.reach(space, start));
+        self.met.extend(races);
     }
 
     fn past<'a>(&'a self, lane: LaneId, clock: &'a Clock) -> Past<'a> {
-        Past {
+        Past::Program {
             lane,
             clock,
             settled: &self.settled,
