@@ -375,7 +375,7 @@ fn run(op: &Op, model: &mut [u32]) {
 }
 
 fn program_is_kept(config: SimConfig, program: &[Op], replays: &[usize]) {
-    let bench = Bench::new(runtime(config));
+    let bench = Bench::new(sanitized(config));
     let streams = [0, 1, 2].map(|n| bench.stream(&n.to_string()));
     let mut graph = bench.device.graph();
     let mut slots: Vec<Slot> = (1..)
