@@ -259,7 +259,7 @@ fn check(config: SimConfig, program: &[(usize, Op)], updates: &[(Index, u32)]) {
     let mut built = built.instantiate(&case.bench.device).unwrap();
     assert_eq!(built.private_bytes(), executable.private_bytes());
     case.replay(&mut built, 1);
-    // Neither the program, nor its replays, nor private buffers that share bytes.
+    // Neither the program, nor its replays, nor chunks that share bytes.
     assert_eq!(case.bench.reports(), []);
 }
 

@@ -70,11 +70,11 @@ fn private_memory_that_had_another_use_begins_anew() {
     for turn in 0..8 {
         let stream = bench.stream("s");
         let mut private = PrivateMemory::new();
-        let buffers = [0, 1].map(|_| private.buffer(support::BYTES).unwrap().ptr());
+        let chunks = [0, 1].map(|_| private.chunk(support::BYTES).unwrap().ptr());
         let mut builder = GraphBuilder::new();
-        let filled = builder.add(fills(buffers[0], turn), &[]).unwrap();
+        let filled = builder.add(fills(chunks[0], turn), &[]).unwrap();
         builder
-            .add(copies(buffers[1], buffers[0]), &[filled])
+            .add(copies(chunks[1], chunks[0]), &[filled])
             .unwrap();
         let graph = builder.finish(private);
         let mut executable = graph.instantiate(&bench.device).unwrap();
