@@ -10,8 +10,8 @@ pub enum QueueActivity {
     Unknown,
     /// Nothing is left to do.
     Idle,
-    /// The front command could run and has not been started.
-    Ready(Front),
+    /// The command at this position could run and has not been started.
+    Ready(Position),
     /// The front command runs.
     Running(Front),
     /// The front command waits.
@@ -44,8 +44,4 @@ pub enum Awaited {
     },
     /// A value in device memory.
     Memory(DevicePtr),
-    /// Its turn on something of the device that others hold: a hardware queue, a copy engine.
-    Turn,
-    /// The host function's return.
-    Host,
 }

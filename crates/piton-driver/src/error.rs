@@ -260,6 +260,14 @@ pub enum ErrorKind {
         /// How many queues there are in it.
         length: u32,
     },
+    /// Nobody is left who could raise the semaphore.
+    #[error("nobody is left to raise a semaphore from {current} to {wanted}")]
+    NeverSignalled {
+        /// Its value.
+        current: u64,
+        /// The value waited for.
+        wanted: u64,
+    },
     /// The command was aborted before it ran.
     #[error("aborted before it ran")]
     Aborted,

@@ -3,7 +3,7 @@
 //! The conditions are those of CUDA's stream memory operations (`cuStreamWaitValue32` and its like, CUDA Driver
 //! API, "Stream Memory Operations"); AscendCL's `aclrtValueWait` has the same ones.
 
-use crate::DevicePtr;
+use crate::{DevicePtr, DeviceRange};
 
 /// A value in device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +71,16 @@ pub struct MemoryWait {
     pub comparison: Comparison,
     /// What with.
     pub value: MemoryWord,
+}
+
+impl MemoryWait {
+    /// The bytes that are looked at.
+    pub const fn at_range(&self) -> DeviceRange {
+        DeviceRange {
+            start: self.at,
+            bytes: self.value.bytes(),
+        }
+    }
 }
 
 #[cfg(test)]

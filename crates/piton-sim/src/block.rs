@@ -28,12 +28,12 @@ pub struct BlockIndex {
 /// One block of a launch.
 #[derive(Debug)]
 pub struct Block<'a> {
-    job: &'a GridJob,
+    job: &'a GridJob<'a>,
     index: BlockIndex,
 }
 
 impl<'a> Block<'a> {
-    pub(crate) fn new(job: &'a GridJob, number: u64) -> Self {
+    pub(crate) fn new(job: &'a GridJob<'a>, number: u64) -> Self {
         let (x, y) = (u64::from(job.grid.x), u64::from(job.grid.y));
         let part = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         let index = BlockIndex {
@@ -52,6 +52,12 @@ impl<'a> Block<'a> {
     /// How many blocks there are.
     pub fn grid(&self) -> Grid {
         self.job.grid
+    }
+
+    /// Whether the launch's queue was aborted after the launch had started. A kernel that runs long looks here now and
+    /// then, and returns; nobody stops it otherwise.
+    pub fn is_aborted(&self) -> bool {
+        self.job.is_aborted()
     }
 
     /// The argument passed by value as parameter `index`: a number or a struct of tiling data.

@@ -5,7 +5,8 @@ use crate::{
     command::HostRange, device::SimDevice, kernel::SimKernel, parameters::MAX_ARGUMENT_BYTES,
 };
 use piton_driver::{
-    DevicePtr, DeviceRange, DriverError, ErrorKind, FillPattern, Launch, Operation, ResourceKind,
+    DevicePtr, DeviceRange, DriverError, ErrorKind, FillPattern, Kernel, Launch, Operation,
+    ResourceKind,
 };
 use std::{any::Any, ptr::NonNull, sync::Arc};
 
@@ -43,25 +44,13 @@ impl SimDevice {
         })
     }
 
-    pub(crate) fn check_launch(&self, launch: &Launch<'_>) -> Result<Arc<SimKernel>, DriverError> {
-        let error = |kind| self.error(kind, Operation::Launch);
-        let kernel: Arc<dyn Any + Send + Sync> = Arc::clone(launch.kernel) as _;
-        let foreign = ErrorKind::ForeignObject {
-            given: launch.kernel.device(),
-        };
-        let kernel = kernel.downcast::<SimKernel>().map_err(|_| error(foreign))?;
-        if !kernel.device.is(self) {
-            return Err(error(foreign));
-        }
-        check_arguments(&kernel, launch).map_err(error)?;
-        let maximum = u64::from(u32::MAX);
-        match launch.grid.blocks() {
-            Some(blocks) if blocks > 0 && blocks <= maximum => Ok(kernel),
-            blocks => {
-                let blocks = blocks.unwrap_or(u64::MAX);
-                Err(error(ErrorKind::InvalidGrid { blocks, maximum }))
-            }
-        }
+    /// The simulated kernel behind `kernel`, if it is one of this device's.
+    pub(crate) fn own_kernel(&self, kernel: &Arc<dyn Kernel>) -> Result<Arc<SimKernel>, ErrorKind> {
+        let given = kernel.device();
+        let kernel: Arc<dyn Any + Send + Sync> = Arc::clone(kernel) as _;
+        let kernel = kernel.downcast::<SimKernel>().ok();
+        let own = kernel.filter(|kernel| kernel.device.is(self));
+        own.ok_or(ErrorKind::ForeignObject { given })
     }
 
     /// The two ends of a copy within the device: to, from.
@@ -99,21 +88,31 @@ impl SimDevice {
     }
 }
 
-fn check_arguments(kernel: &SimKernel, launch: &Launch<'_>) -> Result<(), ErrorKind> {
+/// Whether a launch suits its kernel.
+pub(crate) fn launch(kernel: &SimKernel, launch: &Launch<'_>) -> Result<(), ErrorKind> {
     let signature = kernel.definition.signature();
     let (expected, given) = (signature.packed_bytes(), launch.arguments.len() as u64);
     if expected != given {
         return Err(ErrorKind::InvalidArguments { expected, given });
     }
-    let (buffers, extents) = (signature.buffers() as u64, launch.extents.len() as u64);
-    if extents != 0 && extents != buffers {
-        let (expected, given) = (buffers * 8, extents * 8);
-        return Err(ErrorKind::InvalidArguments { expected, given });
+    if !launch.extents.is_empty() && launch.extents.len() != signature.buffers() {
+        let (expected, given) = (signature.buffers() as u64, launch.extents.len() as u64);
+        return Err(ErrorKind::InvalidArguments {
+            expected: expected * 8,
+            given: given * 8,
+        });
     }
     let limit = u64::from(MAX_ARGUMENT_BYTES);
     if given > limit {
         let resource = ResourceKind::ArgumentBytes;
         return Err(ErrorKind::OutOfResources { resource, limit });
     }
-    Ok(())
+    let maximum = u64::from(u32::MAX);
+    match launch.grid.blocks() {
+        Some(blocks) if blocks > 0 && blocks <= maximum => Ok(()),
+        blocks => Err(ErrorKind::InvalidGrid {
+            blocks: blocks.unwrap_or(u64::MAX),
+            maximum,
+        }),
+    }
 }

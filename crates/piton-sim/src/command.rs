@@ -1,11 +1,12 @@
-//! What a queue holds: commands, with everything they name.
+//! What a queue's ring holds: commands, with everything they name, a cache line each.
 
 use crate::{
     graph::Plan, kernel::SimKernel, parameters::Reservation, queue::QueueCore,
-    semaphore::SimSemaphore, timestamp::SimTimestamps,
+    semaphore::SemaphoreCore, timestamp::SimTimestamps,
 };
 use piton_driver::{
-    DeviceRange, FillPattern, Grid, HostFunction, Operation, PeerAddress, Position,
+    DeviceRange, FillPattern, Grid, HostFunction, MemoryWait, MemoryWord, Operation, Origin,
+    PeerAddress,
 };
 use std::{fmt, ptr::NonNull, sync::Arc};
 
@@ -31,12 +32,42 @@ unsafe impl Send for HostRange {}
 // SAFETY: a shared reference gives no more than the address.
 unsafe impl Sync for HostRange {}
 
+/// A kernel that the queue keeps alive until the command has ended (see `kept`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelRef(NonNull<SimKernel>);
+
+#[expect(unsafe_code, reason = "a counted reference, without the count")]
+// SAFETY: a reference to a kernel, which is `Sync`.
+unsafe impl Send for KernelRef {}
+
+impl KernelRef {
+    pub(crate) fn new(kernel: &Arc<SimKernel>) -> Self {
+        Self(NonNull::from(&**kernel))
+    }
+
+    /// The kernel.
+    ///
+    /// # Safety
+    /// The command it came with has not ended.
+    #[expect(unsafe_code, reason = "a counted reference, without the count")]
+    pub(crate) unsafe fn get<'a>(self) -> &'a SimKernel {
+        // SAFETY: the queue keeps it until the command has ended.
+        unsafe { self.0.as_ref() }
+    }
+}
+
 /// One command.
 pub(crate) enum Command {
     Launch {
-        kernel: Arc<SimKernel>,
+        kernel: KernelRef,
         grid: Grid,
         arguments: Reservation,
+    },
+    /// A launch whose arguments are too many for the ring.
+    LaunchLarge {
+        kernel: KernelRef,
+        grid: Grid,
+        arguments: Box<[u8]>,
     },
     CopyToDevice {
         dst: DeviceRange,
@@ -61,15 +92,20 @@ pub(crate) enum Command {
     },
     WaitQueue {
         queue: Arc<QueueCore>,
-        position: Position,
+        position: u64,
     },
     WaitSemaphore {
-        semaphore: Arc<SimSemaphore>,
+        semaphore: Arc<SemaphoreCore>,
         value: u64,
     },
     SignalSemaphore {
-        semaphore: Arc<SimSemaphore>,
+        semaphore: Arc<SemaphoreCore>,
         value: u64,
+    },
+    WaitMemory(MemoryWait),
+    WriteMemory {
+        at: DeviceRange,
+        value: MemoryWord,
     },
     CallHost {
         function: HostFunction,
@@ -83,10 +119,22 @@ pub(crate) enum Command {
     },
 }
 
+/// A command in the ring.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Entry {
+    pub(crate) command: Command,
+    pub(crate) origin: Origin,
+    /// When the host submitted it, in virtual time.
+    pub(crate) submitted_at: u64,
+}
+
+const _: () = assert!(size_of::<Entry>() == 64, "a command is one cache line");
+
 impl Command {
     pub(crate) fn operation(&self) -> Operation {
         match self {
-            Self::Launch { .. } => Operation::Launch,
+            Self::Launch { .. } | Self::LaunchLarge { .. } => Operation::Launch,
             Self::CopyToDevice { .. } => Operation::CopyToDevice,
             Self::CopyToHost { .. } => Operation::CopyToHost,
             Self::CopyOnDevice { .. } => Operation::CopyOnDevice,
@@ -95,10 +143,38 @@ impl Command {
             Self::WaitQueue { .. } => Operation::WaitQueue,
             Self::WaitSemaphore { .. } => Operation::WaitSemaphore,
             Self::SignalSemaphore { .. } => Operation::SignalSemaphore,
+            Self::WaitMemory(_) => Operation::WaitMemory,
+            Self::WriteMemory { .. } => Operation::WriteMemory,
             Self::CallHost { .. } => Operation::CallHost,
             Self::WriteTimestamp { .. } => Operation::WriteTimestamp,
             Self::RunGraph { .. } => Operation::RunGraph,
         }
+    }
+
+    /// The kernel, for launches.
+    pub(crate) fn kernel(&self) -> Option<&SimKernel> {
+        match self {
+            Self::Launch { kernel, .. } | Self::LaunchLarge { kernel, .. } => {
+                #[expect(unsafe_code, reason = "a counted reference, without the count")]
+                // SAFETY: a command that can be borrowed has not ended.
+                Some(unsafe { kernel.get() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether device memory may hold something else afterwards.
+    pub(crate) fn may_write_memory(&self) -> bool {
+        matches!(
+            self,
+            Self::Launch { .. }
+                | Self::LaunchLarge { .. }
+                | Self::CopyToDevice { .. }
+                | Self::CopyOnDevice { .. }
+                | Self::CopyPeer { .. }
+                | Self::Fill { .. }
+                | Self::WriteMemory { .. }
+        )
     }
 
     /// Bytes it moves or fills.
@@ -107,6 +183,7 @@ impl Command {
             Self::CopyToDevice { dst: range, .. }
             | Self::CopyToHost { src: range, .. }
             | Self::CopyOnDevice { src: range, .. }
+            | Self::WriteMemory { at: range, .. }
             | Self::Fill { dst: range, .. } => range.bytes,
             Self::CopyPeer { bytes, .. } => *bytes,
             _ => 0,

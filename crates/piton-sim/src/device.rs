@@ -223,6 +223,10 @@ impl Device for SimDevice {
         Some(self)
     }
 
+    fn memory_operations(&self) -> bool {
+        self.core().config.backing == Backing::Pages
+    }
+
     fn peers(&self) -> Option<&dyn Peers> {
         let is_alone = self.machine.devices.len() < 2;
         let is_backed = self.core().config.backing == Backing::Pages;

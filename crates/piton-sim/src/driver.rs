@@ -51,7 +51,8 @@ impl SimDriver {
         self.machine.faults.fired()
     }
 
-    /// Driver calls by kind since the plan in force was set.
+    /// Driver calls by kind since the plan in force was set. Commands of queues, and questions about them, are counted
+    /// only under a plan in which something may go wrong.
     pub fn calls(&self) -> BTreeMap<Operation, u64> {
         self.machine.faults.calls()
     }

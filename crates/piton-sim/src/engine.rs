@@ -1,30 +1,45 @@
 //! Who runs what is ready: worker threads, waiting host threads, or, in virtual time, whoever waits.
 //!
 //! # Protocol
-//! - `state` guards what is ready and who sleeps. Whoever makes something ready does it under the lock and
-//!   wakes a sleeper under it, so a thread that found nothing and sleeps under the same lock misses nothing.
-//! - A host thread sleeps at the `doorbell`, under the same lock, until a queue's counter has grown. Counters grow
-//!   outside the lock; that no wake is lost all the same is the doorbell's business.
+//! - `state` guards what is ready and who sleeps. A thread that found nothing and sleeps under the lock is woken under
+//!   it, so it misses nothing.
+//! - A host thread that waits for a counter is one of the counter's listeners (`progress`) before it looks a last time
+//!   and sleeps; whoever raises the counter is told, and rings the host bell under the lock.
 //! - Nothing is run, woken or dropped under the lock.
 //!
-//! Lock order: the engine's `state` before a queue's `state` (which queue is earliest is asked under both).
+//! # Who is woken
+//! Waking a thread is dear and spinning ones need no waking (`idle`), so work is handed over as late as can be:
+//! - one queue made ready by the host wakes nobody while a worker spins or naps: the host often waits for it next and
+//!   then runs it itself, and if not, the worker comes by. When a second queue is ready, or a slice's worth of commands
+//!   was submitted meanwhile, or the host flushes, a worker is woken;
+//! - a worker that makes a queue ready takes it next itself. If it goes on with its own queue instead, or if it was no
+//!   worker, somebody else is woken first ([`Engine::share`]).
+//!
+//! `pending` counts what is ready and offered; it is written under the lock and read without it by threads that decide
+//! whether to take the lock at all.
+//!
+//! Lock order: the engine's `state` before a queue's times (which queue is earliest is asked under both).
 //!
 //! In virtual time there are no workers: [`Engine::wait`] runs ready queues itself, one after the other, in an
 //! order that the seed decides.
 
+mod offer;
+mod worker;
+
 use crate::{
     config::{ClockMode, ScheduleOrder},
-    doorbell::Doorbell,
     execute,
-    grid::GridJob,
     host_function::HostCall,
-    queue::QueueCore,
+    idle::Spinners,
+    progress::Progress,
+    queue::{QueueCore, Watcher},
     ready::Ready,
 };
+use offer::Offer;
 use piton_driver::{DriverError, ErrorKind, Operation, ResourceKind, WaitOutcome};
 use piton_sync::{
     Condvar, Mutex, MutexGuard,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     thread,
 };
 use std::{
@@ -34,18 +49,25 @@ use std::{
     time::Instant,
 };
 
+/// Submissions that a napping worker is left to find by itself: a slice's worth.
+const PATIENCE: u32 = 16;
+
 /// Something to do.
 enum Work {
     Queue(Arc<QueueCore>),
-    Blocks(Arc<GridJob>),
+    Blocks(Offer),
 }
 
 struct State {
     ready: Ready<Arc<QueueCore>>,
-    jobs: Vec<Arc<GridJob>>,
+    offers: Vec<Offer>,
     calls: VecDeque<HostCall>,
     has_call_thread: bool,
-    idle_workers: usize,
+    /// Workers that sleep until they are woken, and workers that nap.
+    asleep: usize,
+    napping: usize,
+    /// Host threads that sleep.
+    hosts: usize,
     /// Threads that run a queue or submit to one now; only kept in virtual time.
     running: usize,
     is_closing: bool,
@@ -57,9 +79,15 @@ struct Shared {
     /// Workers sleep here.
     work: Condvar,
     /// Waiting host threads sleep here.
-    hosts: Doorbell,
+    hosts: Condvar,
     /// The host functions' thread sleeps here.
     calls: Condvar,
+    pending: AtomicUsize,
+    /// Threads that could be woken for what is pending.
+    resting: AtomicUsize,
+    /// Submissions since a wake was left out; 0 while none was.
+    unannounced: AtomicU32,
+    spinners: Spinners,
     clock: ClockMode,
     started: Instant,
     /// The latest time anything ended, in virtual time.
@@ -116,39 +144,14 @@ impl Engine {
     }
 
     fn with_workers(clock: ClockMode, workers: u32) -> Result<Arc<Self>, DriverError> {
-        let seed = match clock {
-            ClockMode::Virtual { seed, .. } => seed,
-            ClockMode::Real => 0,
-        };
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                ready: Ready::new(),
-                jobs: Vec::new(),
-                calls: VecDeque::new(),
-                has_call_thread: false,
-                idle_workers: 0,
-                running: 0,
-                is_closing: false,
-                random: fastrand::Rng::with_seed(seed),
-            }),
-            work: Condvar::new(),
-            hosts: Doorbell::default(),
-            calls: Condvar::new(),
-            clock,
-            started: Instant::now(),
-            virtual_now: AtomicU64::new(0),
-            host_now: AtomicU64::new(0),
-        });
+        let shared = Arc::new(Shared::new(clock));
         let engine = Arc::new(Self {
             shared: Arc::clone(&shared),
         });
         for _ in 0..workers {
             let shared = Arc::clone(&shared);
-            spawn(
-                "piton-sim core",
-                move || shared.run_worker(),
-                u64::from(workers),
-            )?;
+            let body = move || shared.run_worker();
+            spawn("piton-sim core", body, u64::from(workers))?;
         }
         Ok(engine)
     }
@@ -180,16 +183,12 @@ impl Engine {
                     .collect()
             }
         };
-        let chosen = self
-            .shared
-            .state
-            .lock()
-            .random
-            .usize(..candidates.len().max(1));
+        let state = &mut self.shared.state.lock();
+        let chosen = state.random.usize(..candidates.len().max(1));
         candidates.get(chosen).copied().unwrap_or(0)
     }
 
-    /// The virtual time at which the host submits something now.
+    /// The virtual time at which the host submits something now; 0 in real time.
     pub(crate) fn host_now(&self) -> u64 {
         self.shared.host_now.load(Ordering::Acquire)
     }
@@ -204,35 +203,66 @@ impl Engine {
         self.shared.host_now.fetch_max(time, Ordering::AcqRel);
     }
 
-    /// Makes a queue ready. Its owner-to-be is whoever takes it; nobody else may run it.
-    pub(crate) fn schedule(&self, queue: Arc<QueueCore>) {
+    /// Makes a queue ready. Its owner-to-be is whoever takes it; nobody else may run it. A thread that does not go on
+    /// to look for work itself calls [`share`](Self::share) afterwards.
+    pub(crate) fn schedule(&self, queue: &Arc<QueueCore>) {
         let mut state = self.shared.state.lock();
-        state.ready.push(queue.band(), queue);
-        self.shared.wake_one(&state);
+        self.shared.push(&mut state, queue);
     }
 
-    /// Offers a launch's blocks to idle threads.
-    pub(crate) fn offer(&self, job: &Arc<GridJob>) {
+    /// As [`schedule`](Self::schedule), for a queue that was idle and got a command.
+    pub(crate) fn schedule_submitted(&self, queue: &Arc<QueueCore>) {
         let mut state = self.shared.state.lock();
-        state.jobs.push(Arc::clone(job));
-        for _ in 0..job.wanted().min(state.idle_workers as u64) {
+        let is_announced = self.shared.push(&mut state, queue);
+        if !is_announced && state.hosts > 0 {
+            self.shared.hosts.notify_one();
+        }
+    }
+
+    /// `count` commands were submitted to a queue that was scheduled already.
+    pub(crate) fn submitted(&self, count: u32) {
+        let unannounced = &self.shared.unannounced;
+        let before = unannounced.load(Ordering::Relaxed);
+        if before == 0 {
+            return;
+        }
+        // A hint: of two that count at once one may be lost.
+        let now = before.saturating_add(count);
+        unannounced.store(now, Ordering::Relaxed);
+        if now > PATIENCE {
+            self.announce();
+        }
+    }
+
+    /// Wakes a worker for what is ready.
+    pub(crate) fn announce(&self) {
+        self.shared.unannounced.store(0, Ordering::Relaxed);
+        if self.shared.pending.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let state = self.shared.state.lock();
+        if state.asleep + state.napping > 0 {
             self.shared.work.notify_one();
         }
-        self.shared.hosts.ring_one(&state);
     }
 
-    /// Takes the offer back.
-    pub(crate) fn withdraw(&self, job: &Arc<GridJob>) {
-        self.shared
-            .state
-            .lock()
-            .jobs
-            .retain(|other| !Arc::ptr_eq(other, job));
+    /// The calling thread is about to do something else: if anything is ready and somebody rests, that somebody is
+    /// woken.
+    pub(crate) fn share(&self) {
+        self.shared.share();
     }
 
-    /// A counter has grown: host threads that wait look again.
-    pub(crate) fn counter_grew(&self) {
-        self.shared.hosts.ring(&self.shared.state);
+    /// A queue that may be ready has become more urgent.
+    pub(crate) fn promote(&self, queue: &Arc<QueueCore>, band: usize) {
+        let mut state = self.shared.state.lock();
+        state.ready.promote(band, |other| Arc::ptr_eq(other, queue));
+    }
+
+    /// A counter has grown for which host threads sleep: they look again.
+    pub(crate) fn ring_hosts(&self) {
+        let state = self.shared.state.lock();
+        self.shared.hosts.notify_all();
+        drop(state);
     }
 
     /// Gives a host function to the thread that runs them, started when first needed; it is dropped where there
@@ -272,28 +302,31 @@ impl Engine {
         result
     }
 
-    /// Blocks until `is_met`, running what is ready meanwhile.
+    /// Blocks until the counter has reached `number`, running what is ready meanwhile.
     ///
     /// # Errors
     /// [`Deadlock`] where nothing can run any more.
     pub(crate) fn wait(
         &self,
-        is_met: impl Fn() -> bool,
+        progress: &Progress<Watcher>,
+        number: u64,
         deadline: Option<Instant>,
     ) -> Result<WaitOutcome, Deadlock> {
+        let is_met = || progress.reached() >= number;
         loop {
             if is_met() {
-                self.shared.pass_on();
                 return Ok(WaitOutcome::Reached);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                self.shared.pass_on();
                 return Ok(WaitOutcome::DeadlinePassed);
             }
-            if self.shared.run_one() {
+            if self.shared.run_one() || self.shared.is_worth_spinning(&is_met) {
                 continue;
             }
-            if let Some(outcome) = self.shared.park(&is_met, deadline)? {
+            let listening = progress.sleeper();
+            let outcome = self.shared.park(&is_met, deadline)?;
+            drop(listening);
+            if let Some(outcome) = outcome {
                 return Ok(outcome);
             }
         }
@@ -310,20 +343,35 @@ impl Drop for Engine {
 }
 
 impl Shared {
-    fn run_worker(&self) {
-        let mut state = self.state.lock();
-        loop {
-            if let Some(work) = self.take(&mut state) {
-                drop(state);
-                self.run(work);
-                state = self.state.lock();
-            } else if state.is_closing {
-                return;
-            } else {
-                state.idle_workers += 1;
-                self.work.wait(&mut state);
-                state.idle_workers -= 1;
-            }
+    fn new(clock: ClockMode) -> Self {
+        let seed = match clock {
+            ClockMode::Virtual { seed, .. } => seed,
+            ClockMode::Real => 0,
+        };
+        Self {
+            state: Mutex::new(State {
+                ready: Ready::new(),
+                offers: Vec::new(),
+                calls: VecDeque::new(),
+                has_call_thread: false,
+                asleep: 0,
+                napping: 0,
+                hosts: 0,
+                running: 0,
+                is_closing: false,
+                random: fastrand::Rng::with_seed(seed),
+            }),
+            work: Condvar::new(),
+            hosts: Condvar::new(),
+            calls: Condvar::new(),
+            pending: AtomicUsize::new(0),
+            resting: AtomicUsize::new(0),
+            unannounced: AtomicU32::new(0),
+            spinners: Spinners::new(),
+            clock,
+            started: Instant::now(),
+            virtual_now: AtomicU64::new(0),
+            host_now: AtomicU64::new(0),
         }
     }
 
@@ -342,8 +390,34 @@ impl Shared {
         }
     }
 
+    /// Puts a queue on the list; says whether some worker will come for it.
+    fn push(&self, state: &mut State, queue: &Arc<QueueCore>) -> bool {
+        state.ready.push(queue.band(), Arc::clone(queue));
+        let is_only = self.pending.fetch_add(1, Ordering::Relaxed) == 0;
+        if is_only && state.napping > 0 {
+            self.unannounced.store(1, Ordering::Relaxed);
+            return true;
+        }
+        let has_resting = state.asleep + state.napping > 0;
+        if has_resting {
+            self.work.notify_one();
+        } else if !is_only && state.hosts > 0 {
+            self.hosts.notify_one();
+        }
+        has_resting || !is_only
+    }
+
+    fn share(&self) {
+        if self.pending.load(Ordering::Relaxed) > 0 && self.resting.load(Ordering::Relaxed) > 0 {
+            self.wake_one(&self.state.lock());
+        }
+    }
+
     /// Runs one ready thing; says whether there was one.
     fn run_one(&self) -> bool {
+        if self.pending.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
         let work = self.take(&mut self.state.lock());
         match work {
             Some(work) => {
@@ -355,8 +429,8 @@ impl Shared {
     }
 
     fn take(&self, state: &mut State) -> Option<Work> {
-        if let Some(job) = state.jobs.iter().find(|job| job.wanted() > 0) {
-            return Some(Work::Blocks(Arc::clone(job)));
+        if let Some(offer) = self.take_offer(state) {
+            return Some(Work::Blocks(offer));
         }
         let queue = match self.clock {
             ClockMode::Real => state.ready.pop(),
@@ -365,17 +439,23 @@ impl Shared {
                 let choose = |count: usize| random.usize(..count.max(1));
                 match order {
                     ScheduleOrder::Seeded => ready.pop_chosen(choose),
-                    ScheduleOrder::ByTime => ready.pop_least(|queue| queue.ready_at(), choose),
+                    ScheduleOrder::ByTime => {
+                        ready.pop_least(|queue| execute::ready_at(queue), choose)
+                    }
                 }
             }
         }?;
+        self.pending.fetch_sub(1, Ordering::Relaxed);
         state.running += usize::from(self.is_virtual());
         Some(Work::Queue(queue))
     }
 
     fn run(&self, work: Work) {
         match work {
-            Work::Blocks(job) => job.take_part(),
+            Work::Blocks(offer) => {
+                self.share();
+                offer.take_part();
+            }
             Work::Queue(queue) => {
                 execute::run_slice(&queue);
                 if self.is_virtual() {
@@ -394,8 +474,16 @@ impl Shared {
         let mut state = self.state.lock();
         state.running -= 1;
         if state.running == 0 {
-            self.hosts.ring_held(&state);
+            self.hosts.notify_all();
         }
+    }
+
+    /// Spins for as long as others probably need for what runs; says whether to look again.
+    fn is_worth_spinning(&self, is_met: &impl Fn() -> bool) -> bool {
+        !self.is_virtual()
+            && self
+                .spinners
+                .spin(|| is_met() || self.pending.load(Ordering::Relaxed) > 0)
     }
 
     /// Sleeps until woken, unless the condition holds or there is something to run.
@@ -405,11 +493,24 @@ impl Shared {
         deadline: Option<Instant>,
     ) -> Result<Option<WaitOutcome>, Deadlock> {
         let mut state = self.state.lock();
-        let reason = |state: &State| self.reason_to_stay_awake(state, is_met, deadline);
-        match self.hosts.sleep_unless(&mut state, deadline, reason) {
-            None => Ok(None),
-            Some(reason) => reason,
+        if let Some(reason) = self.reason_to_stay_awake(&state, is_met, deadline) {
+            return reason;
         }
+        state.hosts += 1;
+        self.resting.fetch_add(1, Ordering::Relaxed);
+        match deadline {
+            None => self.hosts.wait(&mut state),
+            Some(deadline) => {
+                let _ = self.hosts.wait_until(&mut state, deadline);
+            }
+        }
+        self.resting.fetch_sub(1, Ordering::Relaxed);
+        state.hosts -= 1;
+        if is_met() && self.pending.load(Ordering::Relaxed) > 0 {
+            // The wake may have been meant for work: hand it on.
+            self.wake_one(&state);
+        }
+        Ok(None)
     }
 
     /// Why a host thread need not sleep: an outcome, something to run (no outcome yet), or that nothing can ever
@@ -423,7 +524,7 @@ impl Shared {
         if is_met() {
             return Some(Ok(Some(WaitOutcome::Reached)));
         }
-        if !state.ready.is_empty() || state.jobs.iter().any(|job| job.wanted() > 0) {
+        if !state.ready.is_empty() || state.offers.iter().any(Offer::is_open) {
             return Some(Ok(None));
         }
         if self.is_virtual() && state.running == 0 {
@@ -436,19 +537,11 @@ impl Shared {
         None
     }
 
-    /// A wake meant for work may have reached a host thread that now goes away: hand it on.
-    fn pass_on(&self) {
-        let state = self.state.lock();
-        if !state.ready.is_empty() {
-            self.wake_one(&state);
-        }
-    }
-
     fn wake_one(&self, state: &MutexGuard<'_, State>) {
-        if state.idle_workers > 0 {
+        if state.asleep + state.napping > 0 {
             self.work.notify_one();
-        } else {
-            self.hosts.ring_one(state);
+        } else if state.hosts > 0 {
+            self.hosts.notify_one();
         }
     }
 }

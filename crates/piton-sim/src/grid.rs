@@ -1,40 +1,44 @@
 //! One launch under way: its blocks, run by whichever threads are free.
 //!
+//! The launch lies on the stack of the thread that runs the queue, its *owner*. Others that are free help: they see it
+//! through the engine's list of offers, from which the owner takes it before it goes.
+//!
 //! # Protocol
-//! Which blocks are claimed and how many have ended is the `tally`'s. `participants` only bounds how many threads
-//! run blocks at once: it orders nothing, and a thread that finds enough others leaves.
+//! Which blocks are claimed and how many have ended is the `tally`'s, and so is how long the owner stays.
+//! `participants` only bounds how many threads run blocks at once: it orders nothing, and a thread that finds enough
+//! others leaves.
 
 use crate::{
     block::Block, claims::Claims, device::SimDevice, kernel::SimKernel, tally::BlockTally,
 };
 use piton_driver::{Fault, Grid};
-use piton_sync::atomic::{AtomicU32, Ordering};
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use piton_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A grid of blocks being run.
 #[derive(Debug)]
-pub(crate) struct GridJob {
-    pub(crate) kernel: Arc<SimKernel>,
-    pub(crate) device: SimDevice,
+pub(crate) struct GridJob<'a> {
+    pub(crate) kernel: &'a SimKernel,
+    pub(crate) device: &'a SimDevice,
     pub(crate) grid: Grid,
-    pub(crate) arguments: Box<[u8]>,
+    pub(crate) arguments: &'a [u8],
     pub(crate) claims: Claims,
     tally: BlockTally,
     participants: AtomicU32,
     limit: u32,
+    position: u64,
+    aborted: &'a AtomicU64,
 }
 
-impl GridJob {
-    /// `limit` is how many threads may run blocks at once: the cores the queue may use.
+impl<'a> GridJob<'a> {
+    /// `limit` is how many threads may run blocks at once: the cores the queue may use. The launch is aborted when
+    /// `aborted` reaches `position`.
     pub(crate) fn new(
-        kernel: Arc<SimKernel>,
-        device: SimDevice,
+        (kernel, device): (&'a SimKernel, &'a SimDevice),
         grid: Grid,
-        arguments: Box<[u8]>,
+        arguments: &'a [u8],
         limit: u32,
+        (position, aborted): (u64, &'a AtomicU64),
     ) -> Self {
         Self {
             kernel,
@@ -45,6 +49,8 @@ impl GridJob {
             tally: BlockTally::new(grid.blocks().unwrap_or(0)),
             participants: AtomicU32::new(0),
             limit,
+            position,
+            aborted,
         }
     }
 
@@ -53,6 +59,11 @@ impl GridJob {
         let left = self.tally.unclaimed();
         let present = self.participants.load(Ordering::Relaxed);
         left.min(u64::from(self.limit.saturating_sub(present)))
+    }
+
+    /// Whether somebody wants the launch to end early.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Relaxed) >= self.position
     }
 
     /// Runs blocks until none is left to claim. Returns at once where enough threads are at it.
@@ -65,7 +76,17 @@ impl GridJob {
         self.participants.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Waits for the blocks that other threads still run; returns the first fault.
+    /// Another thread is about to help; the launch is still on offer.
+    pub(crate) fn enter(&self) {
+        self.tally.enter();
+    }
+
+    /// It is done.
+    pub(crate) fn leave(&self) {
+        self.tally.leave();
+    }
+
+    /// Waits for the blocks that other threads still run; returns the first fault. The launch is not on offer.
     pub(crate) fn finish(&self) -> Result<(), Fault> {
         self.tally.wait()
     }

@@ -3,7 +3,7 @@
 use crate::{command::Command, device::SimDevice, graph::NodeReturn, queue::QueueCore};
 use piton_driver::{
     Admission, DriverError, ErrorKind, ExecutionRecord, HostFunction, HostFunctions, Operation,
-    Origin, Position, Queue,
+    Origin, Queue,
 };
 use std::{
     fmt,
@@ -15,10 +15,10 @@ use std::{
 pub(crate) struct HostCall {
     pub(crate) function: HostFunction,
     pub(crate) queue: Arc<QueueCore>,
-    pub(crate) position: Position,
+    pub(crate) position: u64,
     pub(crate) origin: Origin,
     /// What the trace will say of it, less its times.
-    pub(crate) record: Option<ExecutionRecord>,
+    pub(crate) record: Option<Box<ExecutionRecord>>,
     /// Where the outcome goes if this is a node of a graph: its command has not ended with it.
     pub(crate) node: Option<Arc<NodeReturn>>,
 }
@@ -40,15 +40,17 @@ impl HostCall {
         let result = call(self.function);
         if let Some(mut record) = self.record {
             (record.start_ns, record.end_ns) = (start, now());
-            device.core().trace.push(record);
+            device.core().trace.push(*record);
         }
         if let Some(node) = self.node {
             node.set(result);
         } else {
-            let what = (Operation::CallHost, Some(self.origin));
+            let what = (Operation::CallHost, self.origin);
             self.queue.end(self.position, result, what);
         }
-        self.queue.resume();
+        // This thread only calls functions: somebody else goes on with the queue.
+        self.queue.engine().schedule(&self.queue);
+        self.queue.engine().share();
     }
 }
 
@@ -66,11 +68,10 @@ impl HostFunctions for SimDevice {
     ) -> Result<Admission, DriverError> {
         let queue = self.own_queue(queue, Operation::CallHost)?;
         self.gate(Operation::CallHost)?;
-        let admission = queue.submit(origin, |_| {
+        Ok(queue.submit_with(origin, || {
             function
                 .take()
                 .map(|function| Command::CallHost { function })
-        });
-        Ok(admission)
+        }))
     }
 }

@@ -20,7 +20,7 @@
 //!
 //! # Reading order for a writer of backends
 //! [`SimDriver`] (`driver`) → `device` → `memory`, `virtual_memory`, `host_memory` → `queue` → `kernel`,
-//! `module` → the facets: `host_function`, `semaphore`, `peer`, `timestamp`, `compute_unit`, `trace`, `graph`. What a real
+//! `module` → the facets: `host_function`, `semaphore`, `peer`, `timestamp`, `compute_unit`, `trace`. What a real
 //! device does in hardware is in `engine`, `execute`, `grid`, `progress`, `address_space`, `physical`.
 //!
 //! # Writing a kernel
@@ -65,19 +65,23 @@ mod command;
 mod compute_unit;
 mod config;
 mod cost;
+mod deadlock;
 mod device;
-mod doorbell;
 mod driver;
 mod engine;
 mod execute;
 mod fault;
+mod front;
 mod graph;
 mod grid;
 mod host_function;
 mod host_memory;
+mod idle;
+mod kept;
 mod kernel;
 mod machine;
 mod memory;
+mod memory_wait;
 mod module;
 mod movement;
 mod parameters;
@@ -88,11 +92,13 @@ mod progress;
 mod queue;
 mod ready;
 mod resource;
+mod ring;
 mod semaphore;
 mod stall;
 mod tally;
 mod timestamp;
 mod trace;
+mod trouble;
 mod virtual_memory;
 mod window;
 

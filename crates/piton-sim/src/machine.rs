@@ -6,7 +6,9 @@ use crate::{
     engine::Engine,
     fault::Faults,
     host_memory::HostRegions,
+    memory_wait::MemoryWaits,
     module::SimModule,
+    parameters::MAX_ARGUMENT_BYTES,
     queue::QueueCore,
     resource::Resource,
     trace::TraceBuffer,
@@ -71,6 +73,9 @@ pub(crate) struct Machine {
     pub(crate) host: Mutex<HostRegions>,
     pub(crate) modules: Mutex<HashMap<Arc<str>, SimModule>>,
     pub(crate) faults: Faults,
+    pub(crate) memory_waits: MemoryWaits,
+    /// Whether a queue has ever waited for a semaphore: without that no circle is possible.
+    pub(crate) semaphore_waits: AtomicBool,
     next_queue: AtomicU64,
 }
 
@@ -90,6 +95,8 @@ impl Machine {
             host: Mutex::new(HostRegions::default()),
             modules: Mutex::new(HashMap::new()),
             faults,
+            memory_waits: MemoryWaits::default(),
+            semaphore_waits: AtomicBool::new(false),
             next_queue: AtomicU64::new(0),
         })
     }
@@ -106,6 +113,11 @@ impl Machine {
     pub(crate) fn stalled_queues(&self) -> u64 {
         let queues = self.devices.iter().flat_map(DeviceCore::live_queues);
         queues.filter(|queue| queue.is_stalled()).count() as u64
+    }
+
+    /// Whether queues may wait for each other in a circle.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.semaphore_waits.load(Ordering::Relaxed)
     }
 
     /// Whose address this is.
@@ -161,6 +173,16 @@ impl DeviceCore {
         self.is_lost.store(true, Ordering::Release);
         for queue in self.live_queues() {
             queue.wake_stalled();
+            queue.engine().share();
+        }
+    }
+
+    /// Forgets queues that are gone, when they are about half of those remembered.
+    pub(crate) fn prune_queues(&self) {
+        let live: u32 = self.loads.lock().iter().map(|load| load.queues).sum();
+        let mut queues = self.queues.lock();
+        if queues.len() > 64 + 2 * live as usize {
+            queues.retain(|queue| queue.strong_count() > 0);
         }
     }
 
@@ -203,7 +225,7 @@ fn info(id: DeviceId, config: &DeviceConfig) -> DeviceInfo {
             queues: MAX_QUEUES,
             hardware_queues: config.hardware_queues,
             queue_commands: QUEUE_COMMANDS,
-            argument_bytes: crate::parameters::MAX_ARGUMENT_BYTES,
+            argument_bytes: MAX_ARGUMENT_BYTES,
             grid_blocks: u64::from(u32::MAX),
             copy_bytes: config.memory_bytes,
         },

@@ -13,10 +13,13 @@ pub(crate) fn plan(queue: &QueueCore, command: &Command, submitted_at: u64) -> O
         return None;
     }
     let device = queue.device.core();
-    let earliest = queue.state.lock().time.max(submitted_at);
+    let earliest = queue.ready_at(submitted_at);
     let host = device.config.host_bytes_per_second;
     let duration = match command {
-        Command::Launch { kernel, grid, .. } => {
+        Command::Launch { kernel, grid, .. } | Command::LaunchLarge { kernel, grid, .. } => {
+            #[expect(unsafe_code, reason = "a counted reference, without the count")]
+            // SAFETY: a command that can be borrowed has not ended.
+            let kernel = unsafe { kernel.get() };
             let units = queue
                 .units
                 .map_or(device.config.compute_units, |units| units.count());
@@ -29,7 +32,7 @@ pub(crate) fn plan(queue: &QueueCore, command: &Command, submitted_at: u64) -> O
             queue: other,
             position,
         } => {
-            let met = other.ended_at(position.get()).max(earliest);
+            let met = other.ended_at(*position).max(earliest);
             return Some((met, met));
         }
         Command::WaitSemaphore { semaphore, value } => {

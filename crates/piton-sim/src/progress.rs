@@ -3,14 +3,17 @@
 //! # Protocol
 //! | word | written by | order |
 //! |---|---|---|
-//! | `reached` | [`advance`](Progress::advance), by `fetch_max` | AcqRel; pairs with the Acquire load in [`reached`](Progress::reached) |
-//! | `watchers` | `watch` adds before it re-checks; `advance` reads it by RMW after it has written `reached` | AcqRel RMW on both sides |
+//! | `reached` | [`advance`](Progress::advance); one thread at a time | Release store; pairs with the Acquire load in [`reached`](Progress::reached) |
+//! | `listeners` | [`watch`](Progress::watch) and [`Sleeper`] add before they look at `reached` again; `advance` reads it by RMW after it has written `reached` | AcqRel RMW on both sides |
 //! | `list` | both, under its lock | |
 //!
-//! Either the watcher's addition comes first in `watchers`' order, and `advance` sees it and looks at the list
-//! under the lock; or `advance`'s RMW comes first, and the watcher's addition, which reads from it, sees the new
-//! `reached` when it re-checks. So no watcher is left behind. A plain load of `watchers` would not do: it could
-//! be satisfied before the store of `reached` is visible.
+//! Either the listener's addition comes first in `listeners`' order, and `advance` sees it; or `advance`'s RMW comes
+//! first, and the listener's addition, which reads from it, sees the new `reached` when it looks again. So no listener
+//! is left behind. A plain load of `listeners` would not do: it could be satisfied before the store of `reached` is
+//! visible.
+//!
+//! A listener is a watcher in the list, or a host thread that is about to sleep: that one is only counted, and whoever
+//! advances is told to ring the bell it sleeps at.
 
 use piton_sync::{
     CachePadded, Mutex,
@@ -21,16 +24,35 @@ use piton_sync::{
 #[derive(Debug)]
 pub(crate) struct Progress<W> {
     reached: CachePadded<AtomicU64>,
-    watchers: AtomicUsize,
-    list: Mutex<Vec<(u64, W)>>,
+    listeners: AtomicUsize,
+    list: Mutex<List<W>>,
+}
+
+#[derive(Debug)]
+struct List<W> {
+    watchers: Vec<(u64, W)>,
+    sleepers: usize,
+}
+
+/// Who is to be told that a counter has grown.
+#[must_use = "watchers that are dropped are never woken"]
+#[derive(Debug)]
+pub(crate) struct Due<W> {
+    /// To be woken by the caller, under no lock.
+    pub(crate) watchers: Vec<W>,
+    /// Host threads sleep until the counter has grown.
+    pub(crate) has_sleepers: bool,
 }
 
 impl<W> Progress<W> {
     pub(crate) fn new(initial: u64) -> Self {
         Self {
             reached: CachePadded::new(AtomicU64::new(initial)),
-            watchers: AtomicUsize::new(0),
-            list: Mutex::new(Vec::new()),
+            listeners: AtomicUsize::new(0),
+            list: Mutex::new(List {
+                watchers: Vec::new(),
+                sleepers: 0,
+            }),
         }
     }
 
@@ -46,46 +68,81 @@ impl<W> Progress<W> {
             return Err(watcher);
         }
         let mut list = self.list.lock();
-        self.watchers.fetch_add(1, Ordering::AcqRel);
+        self.listeners.fetch_add(1, Ordering::AcqRel);
         if self.reached() >= number {
-            self.watchers.fetch_sub(1, Ordering::AcqRel);
+            self.listeners.fetch_sub(1, Ordering::AcqRel);
             return Err(watcher);
         }
-        list.push((number, watcher));
+        list.watchers.push((number, watcher));
         Ok(())
     }
 
-    /// Raises the counter and returns whoever waited for no more than that. They are to be woken by the
-    /// caller, under no lock.
-    #[must_use = "watchers that are dropped are never woken"]
-    pub(crate) fn advance(&self, number: u64) -> Vec<W> {
-        self.reached.fetch_max(number, Ordering::AcqRel);
-        if self.watchers.fetch_add(0, Ordering::AcqRel) == 0 {
-            return Vec::new();
+    /// What `choose` makes of each watcher.
+    pub(crate) fn pick<R>(&self, choose: impl Fn(&W) -> Option<R>) -> Vec<R> {
+        let list = self.list.lock();
+        list.watchers
+            .iter()
+            .filter_map(|(_, watcher)| choose(watcher))
+            .collect()
+    }
+
+    /// Counts a host thread that is about to sleep. It looks at the counter once more before it does.
+    pub(crate) fn sleeper(&self) -> Sleeper<'_, W> {
+        self.list.lock().sleepers += 1;
+        self.listeners.fetch_add(1, Ordering::AcqRel);
+        Sleeper(self)
+    }
+
+    /// Raises the counter to `number`, which is above it, and says who is to be told. Called by one thread at a
+    /// time.
+    pub(crate) fn advance(&self, number: u64) -> Option<Due<W>> {
+        self.reached.store(number, Ordering::Release);
+        if self.listeners.fetch_add(0, Ordering::AcqRel) == 0 {
+            return None;
         }
         let mut list = self.list.lock();
-        let reached = self.reached();
-        let woken: Vec<W> = list
-            .extract_if(.., |(number, _)| *number <= reached)
-            .map(|(_, w)| w)
+        let watchers: Vec<W> = list
+            .watchers
+            .extract_if(.., |(awaited, _)| *awaited <= number)
+            .map(|(_, watcher)| watcher)
             .collect();
-        self.watchers.fetch_sub(woken.len(), Ordering::AcqRel);
-        woken
+        self.listeners.fetch_sub(watchers.len(), Ordering::AcqRel);
+        let has_sleepers = list.sleepers > 0;
+        Some(Due {
+            watchers,
+            has_sleepers,
+        })
+    }
+}
+
+/// A host thread counted as a listener, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Sleeper<'a, W>(&'a Progress<W>);
+
+impl<W> Drop for Sleeper<'_, W> {
+    fn drop(&mut self) {
+        let mut list = self.0.list.lock();
+        list.sleepers -= 1;
+        self.0.listeners.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use piton_sync::{model, thread};
+    use piton_sync::{Condvar, model, thread};
     use std::sync::Arc;
+
+    fn woken<W>(due: Option<Due<W>>) -> usize {
+        due.map_or(0, |due| due.watchers.len())
+    }
 
     #[test]
     fn no_watcher_is_left_behind() {
         model(|| {
             let progress = Arc::new(Progress::new(0));
             let other = Arc::clone(&progress);
-            let advancer = thread::spawn(move || other.advance(1).len());
+            let advancer = thread::spawn(move || woken(other.advance(1)));
             let seen_at_once = progress.watch(1, ()).is_err();
             let woken = advancer.join().unwrap();
             assert!(seen_at_once || woken == 1, "the watcher is lost");
@@ -93,15 +150,45 @@ mod loom_tests {
     }
 
     #[test]
-    fn two_advances_wake_each_watcher_once() {
+    fn each_watcher_is_woken_once_for_its_own_number() {
         model(|| {
             let progress = Arc::new(Progress::new(0));
-            progress.watch(1, "one").unwrap();
             progress.watch(2, "two").unwrap();
             let other = Arc::clone(&progress);
-            let first = thread::spawn(move || other.advance(1).len());
-            let second = progress.advance(2).len();
-            assert_eq!(first.join().unwrap() + second, 2);
+            let advancer = thread::spawn(move || {
+                let first = woken(other.advance(1));
+                (first, woken(other.advance(2)))
+            });
+            let was_late = progress.watch(1, "one").is_err();
+            let (first, second) = advancer.join().unwrap();
+            assert_eq!(first + second, 2 - usize::from(was_late));
+            assert!(second >= 1, "the watcher of two was woken at one");
+        });
+    }
+
+    #[test]
+    fn a_sleeper_sees_the_counter_or_is_rung() {
+        model(|| {
+            let shared = Arc::new((Progress::<()>::new(0), Mutex::new(()), Condvar::new()));
+            let other = Arc::clone(&shared);
+            let advancer = thread::spawn(move || {
+                let (progress, lock, bell) = &*other;
+                if progress.advance(1).is_some_and(|due| due.has_sleepers) {
+                    let held = lock.lock();
+                    bell.notify_all();
+                    drop(held);
+                }
+            });
+            let (progress, lock, bell) = &*shared;
+            let sleeper = progress.sleeper();
+            let mut held = lock.lock();
+            // A lost wake is a deadlock, which the model reports.
+            while progress.reached() < 1 {
+                bell.wait(&mut held);
+            }
+            drop(held);
+            drop(sleeper);
+            advancer.join().unwrap();
         });
     }
 }

@@ -3,25 +3,46 @@
 //! # Ownership of the front
 //! A queue with commands is *scheduled*: exactly one of these owns its front — the engine's ready list, the
 //! thread that runs a slice, a resource's waiting list, the host function that runs, or a *stall*. A stall is
-//! the only one that may be ended from two sides, so it has a ticket (see `stall`): whoever takes the ticket
-//! schedules the queue, the other does nothing.
+//! the only one that may be ended from several sides, so it has a ticket (see `stall`): whoever takes the ticket
+//! schedules the queue, the others do nothing. The owner is the ring's consumer.
+//!
+//! # Producers
+//! Whoever submits holds `producer`: for one command, or as a writer for many. Completion needs no lock that a
+//! producer holds, so a producer may wait for room as long as it likes.
+//!
+//! # Trouble
+//! What keeps commands from running as they are: `failure` (and commands behind it are skipped, or not, as the
+//! queue's mode says), an abort, loss of the device, a deadlock. A bit in `trouble` says that there is some; the
+//! consumer looks at the bits alone while there is none.
 
 mod create;
 mod submit;
+mod writer;
 
 pub(crate) use submit::SimQueue;
 
 use crate::{
-    command::Command, device::SimDevice, engine::Engine, graph::GraphRun, machine::QUEUE_COMMANDS,
-    parameters::ParameterRing, progress::Progress, ready::BANDS, stall::Stall,
+    command::Entry,
+    deadlock::Waits,
+    device::SimDevice,
+    engine::Engine,
+    front::FrontMark,
+    graph::GraphRun,
+    kept::Kept,
+    parameters::{Claimed, ParameterRing},
+    progress::{Due, Progress},
+    ready::BANDS,
+    ring::Ring,
+    stall::Stall,
+    trouble::Trouble,
 };
 use piton_driver::{
-    Admission, ComputeUnitSet, ErrorKind, Operation, Origin, Position, Priority, PriorityRange,
+    ComputeUnitSet, ErrorKind, OnFailure, Operation, Origin, Position, Priority, PriorityRange,
     QueueFailure, QueueId,
 };
 use piton_sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicU64, Ordering},
 };
 use std::{
     collections::VecDeque,
@@ -58,23 +79,20 @@ impl Watcher {
     }
 }
 
-/// A command in the ring.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) command: Command,
-    /// When the host submitted it, in virtual time.
-    pub(crate) submitted_at: u64,
-    pub(crate) origin: Origin,
+/// What belongs to whoever submits.
+#[derive(Debug, Default)]
+pub(crate) struct Producer {
+    claimed: Claimed,
+    kept: Kept,
+    /// The counter as last seen: there is room for a capacity more than that.
+    completed: u64,
 }
 
-#[derive(Debug)]
-pub(crate) struct QueueState {
-    pub(crate) ring: VecDeque<Entry>,
-    pub(crate) parameters: ParameterRing,
-    is_scheduled: bool,
-    stall: Stall,
-    /// When the last command ended, in virtual time.
-    pub(crate) time: u64,
+/// When things happened, in virtual time.
+#[derive(Debug, Default)]
+struct Times {
+    /// When the last command ended.
+    latest: u64,
     ends: VecDeque<(u64, u64)>,
 }
 
@@ -87,166 +105,183 @@ pub(crate) struct QueueCore {
     pub(crate) hardware: u32,
     pub(crate) units: Option<ComputeUnitSet>,
     pub(crate) label: Option<Arc<str>>,
-    submitted: AtomicU64,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) ring: Ring<Entry>,
+    pub(crate) parameters: ParameterRing,
     pub(crate) progress: Progress<Watcher>,
-    has_failed: AtomicBool,
-    failure: Mutex<Option<QueueFailure>>,
-    pub(crate) state: Mutex<QueueState>,
+    pub(crate) trouble: Trouble,
+    pub(crate) front: FrontMark,
+    pub(crate) waits: Waits,
     /// The replay of a graph that the front is in the middle of.
     pub(crate) replay: Mutex<Option<Box<GraphRun>>>,
+    producer: Mutex<Producer>,
+    stall: Mutex<Stall>,
+    /// The band that a more urgent queue lifted this one to, and until when: `band` in the low byte, the position
+    /// above.
+    lift: AtomicU64,
+    times: Mutex<Times>,
 }
 
 impl QueueCore {
-    fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &Engine {
         &self.device.machine().engine
     }
 
-    /// Its band in the engine's ready list: 0 is the most urgent.
-    pub(crate) fn band(&self) -> usize {
+    /// Its own band in the engine's ready list: 0 is the most urgent.
+    fn own_band(&self) -> usize {
         let band = self.priority.0.saturating_sub(PRIORITIES.highest.0);
         usize::try_from(band).unwrap_or(0).min(BANDS - 1)
     }
 
+    /// Its band now: its own, or a more urgent one while a queue of that band waits for it.
+    pub(crate) fn band(&self) -> usize {
+        let lift = self.lift.load(Ordering::Relaxed);
+        let (until, band) = (lift >> 8, usize::from(lift.to_le_bytes()[0]));
+        if until > self.progress.reached() {
+            self.own_band().min(band)
+        } else {
+            self.own_band()
+        }
+    }
+
+    /// A queue of `band` waits until this one has ended `position`: until then it is as urgent. Says whether that
+    /// makes it more urgent than it was.
+    pub(crate) fn lift_to(&self, band: usize, position: u64) -> bool {
+        let before = self.band();
+        if band >= before {
+            return false;
+        }
+        // A hint: of two that lift at once one may be forgotten, and its waiter goes by the other's end.
+        let low = u64::from(u8::try_from(band).unwrap_or(u8::MAX));
+        self.lift.store(position << 8 | low, Ordering::Relaxed);
+        true
+    }
+
     /// When its next command could start, in virtual time.
-    pub(crate) fn ready_at(&self) -> u64 {
-        let state = self.state.lock();
-        state
-            .ring
-            .front()
-            .map_or(state.time, |entry| state.time.max(entry.submitted_at))
+    pub(crate) fn ready_at(&self, submitted_at: u64) -> u64 {
+        self.times.lock().latest.max(submitted_at)
+    }
+
+    /// When its last command ended, in virtual time.
+    pub(crate) fn time(&self) -> u64 {
+        self.times.lock().latest
+    }
+
+    /// As [`time`](Self::time); 0 in real time.
+    pub(crate) fn time_if_virtual(&self) -> u64 {
+        if self.engine().is_virtual() {
+            self.time()
+        } else {
+            0
+        }
     }
 
     /// When `position` ended, in virtual time; its own latest time where that is forgotten.
     pub(crate) fn ended_at(&self, position: u64) -> u64 {
-        let state = self.state.lock();
-        let at = state.ends.partition_point(|(ended, _)| *ended < position);
-        state.ends.get(at).map_or(state.time, |(_, time)| *time)
+        let times = self.times.lock();
+        let at = times.ends.partition_point(|(ended, _)| *ended < position);
+        times.ends.get(at).map_or(times.latest, |(_, time)| *time)
     }
 
-    /// Puts a command at the end of the ring. `make` may reserve argument space, and gives `None` where there
-    /// is none.
-    pub(crate) fn submit(
-        self: &Arc<Self>,
-        origin: Origin,
-        make: impl FnOnce(&mut QueueState) -> Option<Command>,
-    ) -> Admission {
-        self.engine()
-            .while_submitting(|| self.submit_now(origin, make))
-    }
-
-    fn submit_now(
-        self: &Arc<Self>,
-        origin: Origin,
-        make: impl FnOnce(&mut QueueState) -> Option<Command>,
-    ) -> Admission {
-        let mut state = self.state.lock();
-        let submitted = self.submitted.load(Ordering::Relaxed);
-        if submitted - self.progress.reached() >= u64::from(QUEUE_COMMANDS) {
-            return Admission::Full;
+    /// Notes when a command ended, in virtual time.
+    pub(crate) fn note_end(&self, position: u64, time: u64) {
+        let mut times = self.times.lock();
+        times.latest = time;
+        times.ends.push_back((position, time));
+        if times.ends.len() > REMEMBERED_ENDS {
+            times.ends.pop_front();
         }
-        let Some(command) = make(&mut state) else {
-            return Admission::Full;
-        };
-        state.ring.push_back(Entry {
-            command,
-            submitted_at: self.engine().host_now(),
-            origin,
-        });
-        self.submitted.store(submitted + 1, Ordering::Release);
-        let was_scheduled = std::mem::replace(&mut state.is_scheduled, true);
-        drop(state);
-        if !was_scheduled {
-            self.engine().schedule(Arc::clone(self));
-        }
-        Admission::Accepted(Position::new(submitted + 1))
-    }
-
-    pub(crate) fn submitted(&self) -> u64 {
-        self.submitted.load(Ordering::Acquire)
-    }
-
-    /// Gives up the front of an empty queue; `false` if a command has arrived.
-    pub(crate) fn retire_if_empty(&self) -> bool {
-        let mut state = self.state.lock();
-        if state.ring.is_empty() {
-            state.is_scheduled = false;
-            return true;
-        }
-        false
     }
 
     /// Starts a stall: the caller stops owning the front when a watcher with this ticket is in place.
     pub(crate) fn begin_stall(&self) -> u64 {
-        self.state.lock().stall.begin()
+        self.stall.lock().begin()
     }
 
     /// Takes a stall back; `false` if somebody else has ended it and owns the front.
     pub(crate) fn cancel_stall(&self, ticket: u64) -> bool {
-        self.state.lock().stall.end(ticket)
+        let is_mine = self.stall.lock().end(ticket);
+        if is_mine {
+            self.waits.clear(self);
+        }
+        is_mine
     }
 
     /// Ends the stall with this ticket, if it is still on, by making the queue ready.
-    fn end_stall(self: &Arc<Self>, ticket: u64) {
-        let is_mine = self.state.lock().stall.end(ticket);
-        if is_mine {
-            self.engine().schedule(Arc::clone(self));
+    pub(crate) fn end_stall(self: &Arc<Self>, ticket: u64) {
+        if self.cancel_stall(ticket) {
+            self.engine().schedule(self);
+        }
+    }
+
+    /// Ends the stall with this ticket, if it is still on, with an error.
+    pub(crate) fn doom(self: &Arc<Self>, ticket: u64, kind: ErrorKind) {
+        if self.cancel_stall(ticket) {
+            self.trouble.doom(kind);
+            self.engine().schedule(self);
         }
     }
 
     /// Whether it waits for a counter.
     pub(crate) fn is_stalled(&self) -> bool {
-        self.state.lock().stall.is_on()
+        self.stall.lock().is_on()
     }
 
-    /// Makes the queue ready if it is stalled: its device is lost.
+    /// Whether the stall with this ticket is on.
+    pub(crate) fn is_in_stall(&self, ticket: u64) -> bool {
+        self.stall.lock().is(ticket)
+    }
+
+    /// Makes the queue ready if it is stalled: there is trouble for it to see.
     pub(crate) fn wake_stalled(self: &Arc<Self>) {
-        let is_mine = self.state.lock().stall.end_any();
+        let is_mine = self.stall.lock().end_any();
         if is_mine {
-            self.engine().schedule(Arc::clone(self));
+            self.waits.clear(self);
+            self.engine().schedule(self);
         }
-    }
-
-    /// Makes the queue ready: the host function that held it has returned.
-    pub(crate) fn resume(self: &Arc<Self>) {
-        self.engine().schedule(Arc::clone(self));
     }
 
     pub(crate) fn failure(&self) -> Option<QueueFailure> {
-        if !self.has_failed.load(Ordering::Acquire) {
-            return None;
-        }
-        *self.failure.lock()
+        self.trouble.failure()
     }
 
-    /// Ends the command at `position`: notes a failure, then advances the counter, then wakes who waited.
+    /// Ends the command at `position`: notes a failure, then advances the counter, then tells who listens. The
+    /// caller owns the front, and has taken the command out of the ring.
     pub(crate) fn end(
         &self,
-        position: Position,
+        position: u64,
         result: Result<(), ErrorKind>,
-        (operation, origin): (Operation, Option<Origin>),
+        (operation, origin): (Operation, Origin),
     ) {
         if let Err(kind) = result {
-            let error = self.device.error(kind, operation);
-            self.failure.lock().get_or_insert(QueueFailure {
-                position,
-                error,
-                origin,
-            });
-            self.has_failed.store(true, Ordering::Release);
+            let failure = QueueFailure {
+                position: Position::new(position),
+                error: self.device.error(kind, operation),
+                origin: Some(origin),
+            };
+            self.trouble.fail(failure, self.on_failure);
         }
-        for watcher in self.progress.advance(position.get()) {
-            watcher.wake();
+        if let Some(due) = self.progress.advance(position) {
+            self.tell(due);
         }
-        self.engine().counter_grew();
     }
 
-    /// Notes when a command ended, in virtual time.
-    pub(crate) fn note_end(&self, position: Position, time: u64) {
-        let mut state = self.state.lock();
-        state.time = time;
-        state.ends.push_back((position.get(), time));
-        if state.ends.len() > REMEMBERED_ENDS {
-            state.ends.pop_front();
+    fn tell(&self, due: Due<Watcher>) {
+        due.watchers.into_iter().for_each(Watcher::wake);
+        if due.has_sleepers {
+            self.engine().ring_hosts();
+        }
+    }
+}
+
+impl Drop for QueueCore {
+    fn drop(&mut self) {
+        for position in self.progress.reached() + 1..=self.ring.submitted() {
+            // SAFETY: nobody is left who could own the front. Whoever takes a command out and has not ended it
+            // holds the queue, so what has not ended is in the ring.
+            #[expect(unsafe_code, reason = "what is left in the ring is dropped here")]
+            let entry = unsafe { self.ring.take(position) };
+            drop(entry);
         }
     }
 }

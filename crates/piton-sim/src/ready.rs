@@ -33,6 +33,26 @@ impl<T> Ready<T> {
         self.bands.iter().all(VecDeque::is_empty)
     }
 
+    /// Puts an item that is here into a more urgent band; nothing happens where it is not.
+    pub(crate) fn promote(&mut self, band: usize, is_it: impl Fn(&T) -> bool) {
+        let below = self.bands.iter_mut().skip(band + 1);
+        let found = below
+            .filter_map(|items| {
+                let at = items.iter().position(&is_it)?;
+                items.remove(at)
+            })
+            .next();
+        if let Some(item) = found {
+            self.push(band, item);
+        }
+    }
+
+    /// Everything, the most urgent first.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> + use<T> {
+        let bands = std::mem::replace(self, Self::new()).bands;
+        bands.into_iter().flatten()
+    }
+
     /// The oldest item of the band whose turn it is.
     pub(crate) fn pop(&mut self) -> Option<T> {
         let band = self.turn()?;
@@ -96,6 +116,18 @@ mod tests {
             order.iter().position(|item| *item == "low"),
             Some(PATIENCE as usize)
         );
+    }
+
+    #[test]
+    fn a_promoted_item_goes_with_the_more_urgent() {
+        let mut ready = Ready::new();
+        ready.push(0, 1);
+        ready.push(2, 2);
+        ready.push(2, 3);
+        ready.promote(0, |item| *item == 3);
+        ready.promote(0, |item| *item == 9);
+        let order: Vec<_> = std::iter::from_fn(|| ready.pop()).collect();
+        assert_eq!(order, [1, 3, 2]);
     }
 
     #[test]

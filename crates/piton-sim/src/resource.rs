@@ -1,18 +1,18 @@
 //! A countable part of a device that queues take turns on: a hardware queue, a copy engine.
 //!
-//! A queue that finds none free is kept here and returned by a later [`release`](Resource::release); it then
-//! asks again. In virtual time nothing runs beside anything, so what is kept is the time it is free from.
+//! A queue that finds none free is kept here and returned by a later [`release`](Resource::release), the most urgent
+//! first and none passed over for ever (see `ready`); it then asks again. In virtual time nothing runs beside anything, so what is kept is the time it is free from.
 
+use crate::ready::Ready;
 use piton_sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
 };
-use std::collections::VecDeque;
 
 #[derive(Debug)]
 struct State<T> {
     free: u32,
-    waiting: VecDeque<T>,
+    waiting: Ready<T>,
 }
 
 /// `count` equal things, and who waits for one.
@@ -27,17 +27,17 @@ impl<T> Resource<T> {
         Self {
             state: Mutex::new(State {
                 free: count,
-                waiting: VecDeque::new(),
+                waiting: Ready::new(),
             }),
             free_from: AtomicU64::new(0),
         }
     }
 
-    /// Takes one, or keeps `waiter` and says no.
-    pub(crate) fn acquire(&self, waiter: impl FnOnce() -> T) -> bool {
+    /// Takes one, or keeps `waiter`, whose band is `band`, and says no.
+    pub(crate) fn acquire(&self, band: usize, waiter: impl FnOnce() -> T) -> bool {
         let mut state = self.state.lock();
         if state.free == 0 {
-            state.waiting.push_back(waiter());
+            state.waiting.push(band, waiter());
             return false;
         }
         state.free -= 1;
@@ -49,13 +49,13 @@ impl<T> Resource<T> {
     pub(crate) fn release(&self) -> Option<T> {
         let mut state = self.state.lock();
         state.free += 1;
-        state.waiting.pop_front()
+        state.waiting.pop()
     }
 
     /// Everybody who waits: they are to ask again.
     #[must_use = "who waits must be scheduled"]
-    pub(crate) fn take_waiting(&self) -> VecDeque<T> {
-        std::mem::take(&mut self.state.lock().waiting)
+    pub(crate) fn take_waiting(&self) -> impl Iterator<Item = T> + use<T> {
+        self.state.lock().waiting.drain()
     }
 
     /// Takes the thing from virtual time `earliest` for `duration`; returns when that starts.

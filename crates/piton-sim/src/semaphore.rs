@@ -1,35 +1,58 @@
 //! Semaphores: counters of their own, waited for like queues.
+//!
+//! The program's handle and the counter are two things: commands hold the counter, so that it is known when nobody is
+//! left to raise it from outside.
 
-use crate::{device::SimDevice, progress::Progress, queue::Watcher};
+use crate::{deadlock, device::SimDevice, progress::Progress, queue::QueueCore, queue::Watcher};
 use piton_driver::{
     DeviceId, DriverError, ErrorKind, Operation, Semaphore, Semaphores, SignalledBy,
 };
-use piton_sync::Mutex;
-use std::{any::Any, sync::Arc};
+use piton_sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+use std::{
+    any::Any,
+    sync::{Arc, Weak},
+};
+
+/// A signal that was submitted and has not ended.
+#[derive(Debug)]
+struct Signal {
+    queue: Weak<QueueCore>,
+    position: u64,
+    value: u64,
+}
 
 /// A counter that hosts and queues raise.
 #[derive(Debug)]
-pub(crate) struct SimSemaphore {
+pub(crate) struct SemaphoreCore {
     device: SimDevice,
-    pub(crate) signalled_by: SignalledBy,
+    signalled_by: SignalledBy,
+    /// Nobody has a handle any more.
+    is_closed: AtomicBool,
     pub(crate) progress: Progress<Watcher>,
     /// Value and the virtual time it was raised to that, in order of both. Also orders raises.
     raises: Mutex<Vec<(u64, u64)>>,
+    signals: Mutex<Vec<Signal>>,
 }
 
-impl SimSemaphore {
+impl SemaphoreCore {
     /// Raises the counter at virtual time `time`; leaves it alone if it is as high already.
     pub(crate) fn raise(&self, value: u64, time: u64) -> bool {
+        let engine = &self.device.machine().engine;
         let mut raises = self.raises.lock();
         if self.progress.reached() >= value {
             return false;
         }
-        if self.device.machine().engine.is_virtual() {
+        if engine.is_virtual() {
             raises.push((value, time));
         }
-        let woken = self.progress.advance(value);
+        let due = self.progress.advance(value);
         drop(raises);
-        woken.into_iter().for_each(Watcher::wake);
+        if let Some(due) = due {
+            due.watchers.into_iter().for_each(Watcher::wake);
+        }
         true
     }
 
@@ -39,46 +62,107 @@ impl SimSemaphore {
         let at = raises.partition_point(|(raised, _)| *raised < value);
         raises.get(at).map_or(0, |(_, time)| *time)
     }
+
+    /// A signal is about to be published.
+    pub(crate) fn promise(&self, queue: &Arc<QueueCore>, position: u64, value: u64) {
+        self.signals.lock().push(Signal {
+            queue: Arc::downgrade(queue),
+            position,
+            value,
+        });
+    }
+
+    /// A signal has ended: given, if `was_given`, or skipped.
+    pub(crate) fn settle(&self, queue: &QueueCore, position: u64, was_given: bool) {
+        let is_it = |signal: &Signal| {
+            signal.position == position && std::ptr::eq(signal.queue.as_ptr(), queue)
+        };
+        let mut signals = self.signals.lock();
+        let settled: Vec<Signal> = signals.extract_if(.., |signal| is_it(signal)).collect();
+        drop(signals);
+        drop(settled);
+        if !was_given {
+            self.check_waiting();
+        }
+    }
+
+    /// The queues that may raise the counter to `value`; `None` if others may, or if it is there.
+    pub(crate) fn helpers(&self, value: u64) -> Option<Vec<Arc<QueueCore>>> {
+        let signals = self.signals.lock();
+        let enough = signals.iter().filter(|signal| signal.value >= value);
+        let helpers: Vec<_> = enough.filter_map(|signal| signal.queue.upgrade()).collect();
+        drop(signals);
+        let is_open = !self.is_closed.load(Ordering::Acquire);
+        let is_for_host = is_open && self.signalled_by == SignalledBy::Anyone;
+        let may_be_submitted = is_open && helpers.is_empty();
+        // Looked at last: a signal that has gone from the list has been given before.
+        let is_there = self.progress.reached() >= value;
+        (!is_for_host && !may_be_submitted && !is_there).then_some(helpers)
+    }
+
+    /// Something that could have raised the counter is gone.
+    fn check_waiting(&self) {
+        let waiting = self.progress.pick(|watcher| match watcher {
+            Watcher::Queue(queue, _) => Some(Arc::clone(queue)),
+            Watcher::Waker(_) => None,
+        });
+        for queue in waiting {
+            deadlock::check(&queue);
+        }
+    }
+}
+
+/// The program's handle.
+#[derive(Debug)]
+pub(crate) struct SimSemaphore {
+    core: Arc<SemaphoreCore>,
+}
+
+impl Drop for SimSemaphore {
+    fn drop(&mut self) {
+        self.core.is_closed.store(true, Ordering::Release);
+        self.core.check_waiting();
+    }
 }
 
 #[expect(unsafe_code, reason = "implements the contract's semaphore")]
 // SAFETY: the value is a `Progress`: it only grows, raised with Release and read with Acquire.
 unsafe impl Semaphore for SimSemaphore {
     fn value(&self) -> u64 {
-        self.progress.reached()
+        self.core.progress.reached()
     }
 
     fn signal(&self, value: u64) -> Result<(), DriverError> {
-        self.device.gate(Operation::SignalSemaphore)?;
-        if self.signalled_by == SignalledBy::Queues {
-            let kind = ErrorKind::NotForHost;
-            return Err(self.device.error(kind, Operation::SignalSemaphore));
+        let (core, operation) = (&self.core, Operation::SignalSemaphore);
+        core.device.gate(operation)?;
+        let error = |kind| Err(core.device.error(kind, operation));
+        if core.signalled_by == SignalledBy::Queues {
+            return error(ErrorKind::NotForHost);
         }
-        let now = self.device.machine().engine.host_now();
-        if self.raise(value, now) {
+        let now = core.device.machine().engine.host_now();
+        if core.raise(value, now) {
             return Ok(());
         }
-        let kind = ErrorKind::NotMonotonic {
+        error(ErrorKind::NotMonotonic {
             current: self.value(),
             given: value,
-        };
-        Err(self.device.error(kind, Operation::SignalSemaphore))
+        })
     }
 }
 
 impl SimDevice {
+    /// The simulated semaphore behind `semaphore`, if it is one of this machine's.
     pub(crate) fn own_semaphore(
         &self,
         semaphore: &Arc<dyn Semaphore>,
         operation: Operation,
-    ) -> Result<Arc<SimSemaphore>, DriverError> {
-        let semaphore: Arc<dyn Any + Send + Sync> = Arc::clone(semaphore) as _;
-        let found = semaphore.downcast::<SimSemaphore>().ok();
-        let given = found
-            .as_ref()
-            .map_or(DeviceId(u32::MAX), |found| found.device.id());
+    ) -> Result<Arc<SemaphoreCore>, DriverError> {
+        let semaphore: &dyn Any = &**semaphore;
+        let found = semaphore.downcast_ref::<SimSemaphore>();
+        let given = found.map_or(DeviceId(u32::MAX), |found| found.core.device.id());
         found
-            .filter(|found| found.device.is_beside(self))
+            .filter(|found| found.core.device.is_beside(self))
+            .map(|found| Arc::clone(&found.core))
             .ok_or_else(|| self.error(ErrorKind::ForeignObject { given }, operation))
     }
 }
@@ -90,12 +174,16 @@ impl Semaphores for SimDevice {
         signalled_by: SignalledBy,
     ) -> Result<Arc<dyn Semaphore>, DriverError> {
         self.gate(Operation::CreateSemaphore)?;
-        let progress = Progress::new(initial);
-        Ok(Arc::new(SimSemaphore {
+        let core = SemaphoreCore {
             device: self.clone(),
             signalled_by,
-            progress,
+            is_closed: AtomicBool::new(false),
+            progress: Progress::new(initial),
             raises: Mutex::default(),
+            signals: Mutex::default(),
+        };
+        Ok(Arc::new(SimSemaphore {
+            core: Arc::new(core),
         }))
     }
 }

@@ -1,6 +1,7 @@
 //! Who may end a stall: exactly one.
 //!
-//! A queue that hangs on a counter can be set going from two sides: by the counter, and by loss of its device.
+//! A queue that hangs on a counter can be set going from several sides: by the counter, by loss of its device, by an abort,
+//! by whoever finds a deadlock.
 //! Each stall has a *ticket*, in the queue's state under its lock. Whoever takes the ticket out owns the queue's
 //! front; whoever comes later, or with the ticket of an earlier stall, gets nothing.
 
@@ -22,6 +23,11 @@ impl Stall {
     /// Whether there is one.
     pub(crate) fn is_on(&self) -> bool {
         self.ticket.is_some()
+    }
+
+    /// Whether it is the one with this ticket.
+    pub(crate) fn is(&self, ticket: u64) -> bool {
+        self.ticket == Some(ticket)
     }
 
     /// Ends the stall with this ticket; `false` if it has ended.

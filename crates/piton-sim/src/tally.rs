@@ -1,30 +1,44 @@
-//! How far one launch is: blocks claimed, blocks finished, the first fault.
+//! How far one launch is: blocks claimed, who helps, the first fault.
 //!
 //! # Protocol
 //! | word | written by | order |
 //! |---|---|---|
 //! | `next` | [`claim`](BlockTally::claim), by `fetch_add`: each number is handed out once | Relaxed: it orders nothing |
-//! | `finished` | [`finish_one`](BlockTally::finish_one), by `fetch_add` after the block's last access | AcqRel; pairs with the Acquire load in [`wait`](BlockTally::wait) |
-//! | `fault` | both, under its lock, which the sleeper in `wait` sleeps under | |
+//! | `has_fault` | [`finish_one`](BlockTally::finish_one) | Relaxed: a hint |
+//! | `fault`, `guests` | under their lock, which the owner sleeps under in [`wait`](BlockTally::wait) | the lock |
 //!
-//! Whoever finishes the last block notifies under the lock, and the owner looks at `finished` under the same
-//! lock before it sleeps: it cannot miss the notice. It reads the last of a chain of RMWs, so it sees what
-//! every block wrote before the launch is said to have ended.
+//! The tally lies on the owner's stack. A *guest*, a thread that helps, is counted before it gets to see the launch and
+//! until it is done with it. A thread that claims a block runs it before it claims another or leaves; so when the owner
+//! has found no block left to claim, and no guest is left, every block has ended, and the lock has handed over what the
+//! guests wrote.
 
 use piton_driver::Fault;
 use piton_sync::{
     Condvar, Mutex,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
+    hint,
 };
+
+/// Looks at the guests before the owner sleeps: the last block of one is often short.
+#[cfg(not(loom))]
+const LOOKS: u32 = 64;
+#[cfg(loom)]
+const LOOKS: u32 = 0;
 
 /// The blocks of one launch.
 #[derive(Debug)]
 pub(crate) struct BlockTally {
     blocks: u64,
     next: AtomicU64,
-    finished: AtomicU64,
-    fault: Mutex<Option<Fault>>,
-    all_done: Condvar,
+    has_fault: AtomicBool,
+    kept: Mutex<Kept>,
+    none_left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    fault: Option<Fault>,
+    guests: u32,
 }
 
 impl BlockTally {
@@ -32,9 +46,9 @@ impl BlockTally {
         Self {
             blocks,
             next: AtomicU64::new(0),
-            finished: AtomicU64::new(0),
-            fault: Mutex::new(None),
-            all_done: Condvar::new(),
+            has_fault: AtomicBool::new(false),
+            kept: Mutex::new(Kept::default()),
+            none_left: Condvar::new(),
         }
     }
 
@@ -44,7 +58,7 @@ impl BlockTally {
         self.blocks.saturating_sub(claimed)
     }
 
-    /// The next block to run. Whoever gets one calls [`finish_one`](Self::finish_one).
+    /// The next block to run. Whoever gets one runs it, and calls [`finish_one`](Self::finish_one).
     pub(crate) fn claim(&self) -> Option<u64> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         (number < self.blocks).then_some(number)
@@ -52,28 +66,45 @@ impl BlockTally {
 
     /// Whether a block has failed: the rest need not run.
     pub(crate) fn has_fault(&self) -> bool {
-        self.fault.lock().is_some()
+        self.has_fault.load(Ordering::Relaxed)
     }
 
     /// A claimed block has ended.
     pub(crate) fn finish_one(&self, result: Result<(), Fault>) {
         if let Err(fault) = result {
-            self.fault.lock().get_or_insert(fault);
-        }
-        if self.finished.fetch_add(1, Ordering::AcqRel) + 1 == self.blocks {
-            let fault = self.fault.lock();
-            self.all_done.notify_all();
-            drop(fault);
+            self.kept.lock().fault.get_or_insert(fault);
+            self.has_fault.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Waits until every block has ended; returns the first fault.
-    pub(crate) fn wait(&self) -> Result<(), Fault> {
-        let mut fault = self.fault.lock();
-        while self.finished.load(Ordering::Acquire) < self.blocks {
-            self.all_done.wait(&mut fault);
+    /// A guest is about to help. Called where the owner cannot have left: before the launch is withdrawn.
+    pub(crate) fn enter(&self) {
+        self.kept.lock().guests += 1;
+    }
+
+    /// The guest is done with the launch, and does not look at it again.
+    pub(crate) fn leave(&self) {
+        let mut kept = self.kept.lock();
+        kept.guests -= 1;
+        if kept.guests == 0 {
+            self.none_left.notify_all();
         }
-        fault.map_or(Ok(()), Err)
+    }
+
+    /// Waits until every guest has left; returns the first fault. The owner calls it when no block is left to claim
+    /// and no guest can enter any more.
+    pub(crate) fn wait(&self) -> Result<(), Fault> {
+        for _ in 0..LOOKS {
+            if self.kept.lock().guests == 0 {
+                break;
+            }
+            hint::spin_loop();
+        }
+        let mut kept = self.kept.lock();
+        while kept.guests > 0 {
+            self.none_left.wait(&mut kept);
+        }
+        kept.fault.map_or(Ok(()), Err)
     }
 }
 
@@ -112,13 +143,18 @@ mod loom_tests {
                 memory: [UnsafeCell::new(0), UnsafeCell::new(0)],
             });
             let other = Arc::clone(&launch);
-            let participant = thread::spawn(move || take_part(&other));
+            launch.tally.enter();
+            let participant = thread::spawn(move || {
+                take_part(&other);
+                other.tally.leave();
+            });
             take_part(&launch);
             launch.tally.wait().unwrap();
             for cell in &launch.memory {
                 // SAFETY: all blocks have ended.
                 cell.with(|word| assert_eq!(unsafe { *word }, 1));
             }
+            assert_eq!(launch.tally.kept.lock().guests, 0);
             participant.join().unwrap();
         });
     }

@@ -9,7 +9,7 @@ use super::{
     run::{GraphRun, Next},
 };
 use crate::{host_function::HostCall, queue::QueueCore};
-use piton_driver::{ErrorKind, Operation, Origin, Position, RepeatedHostFunction};
+use piton_driver::{ErrorKind, Operation, Origin, RepeatedHostFunction};
 use piton_sync::Mutex;
 use std::sync::Arc;
 
@@ -60,12 +60,7 @@ impl NodeReturn {
 
 /// Runs the next node of the replay at the front of `queue`, whose front the caller owns. `start` is when it may
 /// start, in virtual time.
-pub(crate) fn step(
-    queue: &Arc<QueueCore>,
-    position: Position,
-    plan: &Arc<Plan>,
-    start: u64,
-) -> Step {
+pub(crate) fn step(queue: &Arc<QueueCore>, position: u64, plan: &Arc<Plan>, start: u64) -> Step {
     // Taken out of its place: nodes are the program's code, which runs under no lock.
     let held = queue.replay.lock().take();
     let mut run = held.unwrap_or_else(|| Box::new(GraphRun::new(Arc::clone(plan), start)));
@@ -95,7 +90,7 @@ fn start_call(queue: &QueueCore, call: HostCall) -> Step {
     }
 }
 
-fn advance(queue: &Arc<QueueCore>, position: Position, run: &mut GraphRun) -> Advance {
+fn advance(queue: &Arc<QueueCore>, position: u64, run: &mut GraphRun) -> Advance {
     if let Some((number, returned)) = run.host.take() {
         let result = returned.take();
         return settle(run, number, Ran { result, end: 0 });
@@ -117,7 +112,7 @@ fn advance(queue: &Arc<QueueCore>, position: Position, run: &mut GraphRun) -> Ad
 }
 
 /// Runs a node that was taken, or starts it.
-fn begin(queue: &Arc<QueueCore>, position: Position, run: &mut GraphRun, number: u32) -> Advance {
+fn begin(queue: &Arc<QueueCore>, position: u64, run: &mut GraphRun, number: u32) -> Advance {
     let at = run.ready_at(number);
     match run.work(number) {
         Work::If { .. } | Work::While { .. } => look(queue, run, number, at, false),
@@ -194,7 +189,7 @@ fn settle(run: &mut GraphRun, number: u32, ran: Ran) -> Advance {
 
 fn host_call(
     queue: &Arc<QueueCore>,
-    position: Position,
+    position: u64,
     run: &mut GraphRun,
     number: u32,
     function: RepeatedHostFunction,

@@ -18,7 +18,7 @@ pub(super) struct Ran {
 /// Runs a node; `None` if by a fault plan it never ends.
 pub(super) fn run(
     queue: &Arc<QueueCore>,
-    position: Position,
+    position: u64,
     run: &GraphRun,
     number: u32,
 ) -> Option<Ran> {
@@ -29,7 +29,8 @@ pub(super) fn run(
     } else {
         (record.as_ref().map_or(0, |_| engine.now()), 0)
     };
-    let result = carry_out(queue, run, run.work(number))?;
+    let result = carry_out(queue, position, run, run.work(number))?;
+    queue.device.machine().memory_waits.written();
     if let Some(mut record) = record {
         record.start_ns = start;
         record.end_ns = if engine.is_virtual() {
@@ -37,12 +38,17 @@ pub(super) fn run(
         } else {
             engine.now()
         };
-        queue.device.core().trace.push(record);
+        queue.device.core().trace.push(*record);
     }
     Some(Ran { result, end })
 }
 
-fn carry_out(queue: &Arc<QueueCore>, run: &GraphRun, work: &Work) -> Option<Result<(), ErrorKind>> {
+fn carry_out(
+    queue: &Arc<QueueCore>,
+    position: u64,
+    run: &GraphRun,
+    work: &Work,
+) -> Option<Result<(), ErrorKind>> {
     Some(match work {
         Work::Launch {
             kernel,
@@ -51,7 +57,7 @@ fn carry_out(queue: &Arc<QueueCore>, run: &GraphRun, work: &Work) -> Option<Resu
         } => match queue.device.machine().faults.kernel() {
             KernelFate::Runs => {
                 let arguments = run.plan.arguments(arguments);
-                execute::run_grid(queue, Arc::clone(kernel), *grid, arguments.into())
+                execute::run_grid(queue, position, (kernel, *grid), arguments)
             }
             KernelFate::Traps(code) => Err(ErrorKind::KernelFault(Fault::Trapped { code })),
             KernelFate::Hangs => return None,
@@ -122,19 +128,19 @@ pub(super) fn condition(
 /// What the trace will say of a node, less its times; `None` while nobody traces, and for nodes that only order.
 pub(super) fn record(
     queue: &QueueCore,
-    position: Position,
+    position: u64,
     run: &GraphRun,
     number: u32,
-) -> Option<ExecutionRecord> {
+) -> Option<Box<ExecutionRecord>> {
     let work = run.work(number);
     if !queue.device.core().trace.is_on() || work.operation() == Operation::RunGraph {
         return None;
     }
     let own = queue.device.id();
-    Some(ExecutionRecord {
+    Some(Box::new(ExecutionRecord {
         queue: queue.id,
         label: queue.label.clone(),
-        position,
+        position: Position::new(position),
         operation: work.operation(),
         start_ns: 0,
         end_ns: 0,
@@ -150,5 +156,5 @@ pub(super) fn record(
         },
         origin: Some(run.plan.shapes[number as usize].origin),
         awaited: None,
-    })
+    }))
 }

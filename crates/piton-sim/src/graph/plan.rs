@@ -7,7 +7,7 @@
 //! 3. A launch's `room` lies within `arguments`, is nobody else's, and holds its packed arguments, then its extents;
 //!    `filled` of it are in use.
 
-use crate::{command::HostRange, device::SimDevice, kernel::SimKernel};
+use crate::{check, command::HostRange, device::SimDevice, kernel::SimKernel};
 use piton_driver::{
     DevicePtr, DeviceRange, DriverError, ErrorKind, FillPattern, GraphDescription, GraphNode,
     GraphRefusal, Grid, Launch, NodeWork, Operation, Origin, PeerAddress, RepeatedHostFunction,
@@ -260,7 +260,9 @@ pub(crate) fn check(device: &SimDevice, work: &NodeWork) -> Result<Work, DriverE
 }
 
 fn check_launch(device: &SimDevice, launch: &Launch<'_>) -> Result<Work, DriverError> {
-    let kernel = device.check_launch(launch)?;
+    let error = |kind| device.error(kind, Operation::Launch);
+    let kernel = device.own_kernel(launch.kernel).map_err(error)?;
+    check::launch(&kernel, launch).map_err(error)?;
     let mut packed = launch.arguments.to_vec();
     packed.extend_from_slice(bytemuck::cast_slice(launch.extents));
     Ok(Work::Launch {

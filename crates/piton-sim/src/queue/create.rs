@@ -1,22 +1,22 @@
 //! Making queues: priorities, cores, and the hardware queue each is placed on.
 
-use super::{PRIORITIES, QueueCore, QueueState, SimQueue};
+use super::{PRIORITIES, QueueCore, SimQueue};
 use crate::{
+    deadlock::Waits,
     device::SimDevice,
-    machine::{DeviceCore, HardwareLoad, MAX_QUEUES},
+    front::FrontMark,
+    machine::{DeviceCore, HardwareLoad, MAX_QUEUES, QUEUE_COMMANDS},
     parameters::ParameterRing,
     progress::Progress,
-    stall::Stall,
+    ring::Ring,
+    trouble::Trouble,
 };
 use piton_driver::{
     DriverError, ErrorKind, HardwareQueue, Operation, Placement, Queue, QueueId, QueueOptions,
     Queues, ResourceKind,
 };
-use piton_sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicU64},
-};
-use std::{collections::VecDeque, sync::Arc};
+use piton_sync::{Mutex, atomic::AtomicU64};
+use std::sync::Arc;
 
 impl Queues for SimDevice {
     fn create(&self, options: &QueueOptions) -> Result<Arc<dyn Queue>, DriverError> {
@@ -30,6 +30,7 @@ impl Queues for SimDevice {
             }));
         }
         self.check_units(options.compute_units).map_err(error)?;
+        let commands = commands(options.commands).map_err(error)?;
         let hardware = place(self.core(), options.placement).map_err(error)?;
         let core = Arc::new(QueueCore {
             id: QueueId(self.machine().next_queue_id()),
@@ -38,22 +39,35 @@ impl Queues for SimDevice {
             hardware,
             units: options.compute_units,
             label: options.label.clone(),
-            submitted: AtomicU64::new(0),
+            on_failure: options.on_failure,
+            ring: Ring::new(commands),
+            parameters: ParameterRing::new(commands),
             progress: Progress::new(0),
-            has_failed: AtomicBool::new(false),
-            failure: Mutex::new(None),
-            state: Mutex::new(QueueState {
-                ring: VecDeque::new(),
-                parameters: ParameterRing::new(),
-                is_scheduled: false,
-                stall: Stall::default(),
-                time: 0,
-                ends: VecDeque::new(),
-            }),
-            replay: Mutex::new(None),
+            trouble: Trouble::default(),
+            front: FrontMark::default(),
+            waits: Waits::default(),
+            replay: Mutex::default(),
+            producer: Mutex::default(),
+            stall: Mutex::default(),
+            lift: AtomicU64::new(0),
+            times: Mutex::default(),
         });
         self.core().queues.lock().push(Arc::downgrade(&core));
         Ok(Arc::new(SimQueue { core }))
+    }
+}
+
+/// How many commands a queue holds: what was asked for, rounded up to a power of two.
+fn commands(wanted: Option<u32>) -> Result<u32, ErrorKind> {
+    match wanted {
+        None => Ok(QUEUE_COMMANDS),
+        Some(commands) if (1..=QUEUE_COMMANDS).contains(&commands) => {
+            Ok(commands.next_power_of_two())
+        }
+        Some(commands) => Err(ErrorKind::InvalidSize {
+            bytes: u64::from(commands),
+            maximum: u64::from(QUEUE_COMMANDS),
+        }),
     }
 }
 

@@ -1,24 +1,140 @@
 //! The contract's queue: checks what it is given, then puts a command in the ring.
 
-use super::{QueueCore, Watcher};
+#![expect(
+    unsafe_code,
+    reason = "implements the contract's queue, and is the ring's producer"
+)]
+
+use super::{Producer, QueueCore, Watcher, writer::SimWriter};
 use crate::{
-    command::{Command, HostRange},
+    check,
+    command::{Command, Entry, KernelRef},
     engine::Deadlock,
-    kernel::SimKernel,
-    parameters::MAX_ARGUMENT_BYTES,
 };
 use piton_driver as contract;
 use piton_driver::{
-    Admission, DeviceId, DevicePtr, DeviceRange, DriverError, ErrorKind, FillPattern,
-    HardwareQueue, Launch, Operation, Origin, Position, Priority, Queue, QueueFailure, QueueId,
-    ResourceKind, WaitOutcome,
+    Admission, DeviceId, DevicePtr, DeviceRange, DriverError, ErrorKind, HardwareQueue, Kernel,
+    Launch, MemoryWord, Operation, Origin, Position, Priority, Queue, QueueActivity, QueueFailure,
+    QueueId, QueueWriter, WaitOutcome,
 };
-use std::{any::Any, ptr::NonNull, sync::Arc, task::Waker, time::Instant};
+use std::{any::Any, sync::Arc, task::Waker, time::Instant};
 
 /// The handle of a queue. Dropping it frees its place on the hardware queue; what was submitted still runs.
 #[derive(Debug)]
 pub(crate) struct SimQueue {
     pub(crate) core: Arc<QueueCore>,
+}
+
+impl QueueCore {
+    fn has_room(&self, producer: &mut Producer) -> bool {
+        let (submitted, capacity) = (self.ring.submitted(), self.ring.capacity());
+        if submitted - producer.completed >= capacity {
+            producer.completed = self.progress.reached();
+        }
+        submitted - producer.completed < capacity
+    }
+
+    /// A launch with its arguments copied; `None` where there is no room for them, or for the command.
+    fn pack(
+        &self,
+        producer: &mut Producer,
+        kernel: KernelRef,
+        launch: &Launch<'_>,
+    ) -> Option<Command> {
+        if !self.has_room(producer) {
+            return None;
+        }
+        let grid = launch.grid;
+        let bytes = launch.arguments.len() + size_of_val(launch.extents);
+        if !self.parameters.holds(bytes) {
+            let extents = bytemuck::cast_slice(launch.extents);
+            let arguments = [launch.arguments, extents].concat().into_boxed_slice();
+            return Some(Command::LaunchLarge {
+                kernel,
+                grid,
+                arguments,
+            });
+        }
+        let claimed = &mut producer.claimed;
+        // SAFETY: whoever has the producer is the only one, and the size was asked about.
+        let arguments = unsafe {
+            self.parameters
+                .push(claimed, launch.arguments, launch.extents)
+        }?;
+        Some(Command::Launch {
+            kernel,
+            grid,
+            arguments,
+        })
+    }
+
+    /// Puts a checked command into the ring, without starting it.
+    fn publish(
+        self: &Arc<Self>,
+        producer: &mut Producer,
+        command: Command,
+        origin: Origin,
+    ) -> Admission {
+        if !self.has_room(producer) {
+            return Admission::Full;
+        }
+        if let Command::SignalSemaphore { semaphore, value } = &command {
+            semaphore.promise(self, self.ring.submitted() + 1, *value);
+        }
+        let entry = Entry {
+            command,
+            origin,
+            submitted_at: self.engine().host_now(),
+        };
+        // SAFETY: whoever has the producer is the only one; there is room, by the counter.
+        Admission::Accepted(Position::new(unsafe { self.ring.publish(entry) }))
+    }
+
+    /// `count` commands were published.
+    pub(super) fn start(self: &Arc<Self>, count: u32) {
+        if self.ring.ring() {
+            self.engine().schedule_submitted(self);
+        } else {
+            self.engine().submitted(count);
+        }
+    }
+
+    /// Starts what a writer may have left unstarted.
+    fn start_what_is_there(self: &Arc<Self>) {
+        if self.progress.reached() < self.ring.submitted() && self.ring.ring() {
+            self.engine().schedule_submitted(self);
+        }
+    }
+
+    /// Submits what `make` makes where there is room for it.
+    pub(crate) fn submit_with(
+        self: &Arc<Self>,
+        origin: Origin,
+        make: impl FnOnce() -> Option<Command>,
+    ) -> Admission {
+        self.engine().while_submitting(|| {
+            let mut producer = self.producer.lock();
+            if !self.has_room(&mut producer) {
+                return Admission::Full;
+            }
+            let Some(command) = make() else {
+                return Admission::Full;
+            };
+            let admission = self.publish(&mut producer, command, origin);
+            drop(producer);
+            self.start(1);
+            admission
+        })
+    }
+
+    /// An abort is in place: a stall that it may end, ends.
+    fn end_stall_by_abort(self: &Arc<Self>) {
+        if self.waits.are_for_a_queue() {
+            return;
+        }
+        self.wake_stalled();
+        self.engine().share();
+    }
 }
 
 impl Drop for SimQueue {
@@ -28,87 +144,63 @@ impl Drop for SimQueue {
             load.queues = load.queues.saturating_sub(1);
             load.is_exclusive &= load.queues > 0;
         }
-        core.queues.lock().retain(|queue| queue.strong_count() > 0);
+        core.prune_queues();
     }
 }
 
 impl SimQueue {
-    fn device_range(
+    /// Checks a launch, and that the queue keeps its kernel.
+    fn check_launch(
         &self,
-        start: DevicePtr,
-        bytes: u64,
-        operation: Operation,
-    ) -> Result<DeviceRange, DriverError> {
-        let device = &self.core.device;
-        let range = DeviceRange { start, bytes };
-        device
-            .check_range(range)
-            .map_err(|kind| device.error(kind, operation))?;
-        Ok(range)
-    }
-
-    fn host_range(
-        &self,
-        start: NonNull<u8>,
-        bytes: u64,
-        operation: Operation,
-    ) -> Result<HostRange, DriverError> {
-        let device = &self.core.device;
-        let address = start.as_ptr().addr() as u64;
-        let refused = || device.error(ErrorKind::NotPageLocked { address, bytes }, operation);
-        let length = usize::try_from(bytes).map_err(|_| refused())?;
-        if !device
-            .machine()
-            .host
-            .lock()
-            .covers(start.as_ptr().addr(), length)
-        {
-            return Err(refused());
-        }
-        Ok(HostRange {
-            start,
-            bytes: length,
-        })
-    }
-
-    fn check_launch(&self, launch: &Launch<'_>) -> Result<Arc<SimKernel>, DriverError> {
-        let device = &self.core.device;
-        let error = |kind| device.error(kind, Operation::Launch);
-        let kernel: Arc<dyn Any + Send + Sync> = Arc::clone(launch.kernel) as _;
-        let foreign = ErrorKind::ForeignObject {
-            given: launch.kernel.device(),
+        producer: &mut Producer,
+        launch: &Launch<'_>,
+    ) -> Result<KernelRef, ErrorKind> {
+        let kernel = match producer.kept.find(launch.kernel) {
+            Some(kernel) => KernelRef::new(kernel),
+            None => self.keep(producer, launch.kernel)?,
         };
-        let kernel = kernel.downcast::<SimKernel>().map_err(|_| error(foreign))?;
-        if !kernel.device.is(device) {
-            return Err(error(foreign));
+        // SAFETY: the queue keeps it, and the producer is the caller's.
+        check::launch(unsafe { kernel.get() }, launch)?;
+        Ok(kernel)
+    }
+
+    #[cold]
+    fn keep(
+        &self,
+        producer: &mut Producer,
+        given: &Arc<dyn Kernel>,
+    ) -> Result<KernelRef, ErrorKind> {
+        let kernel = self.core.device.own_kernel(given)?;
+        let found = KernelRef::new(&kernel);
+        producer.kept.insert(kernel, self.core.progress.reached());
+        Ok(found)
+    }
+
+    /// Puts a command into the ring, without starting it.
+    pub(super) fn put(
+        &self,
+        producer: &mut Producer,
+        command: &contract::Command<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        let (core, operation) = (&self.core, command.operation());
+        let contract::Command::Launch(launch) = command else {
+            let command = self.check(command, operation)?;
+            core.device.gate(operation)?;
+            return Ok(core.publish(producer, command, origin));
+        };
+        let kernel = self
+            .check_launch(producer, launch)
+            .map_err(|kind| core.device.error(kind, operation))?;
+        core.device.gate(operation)?;
+        let Some(command) = core.pack(producer, kernel, launch) else {
+            return Ok(Admission::Full);
+        };
+        let admission = core.publish(producer, command, origin);
+        if let Admission::Accepted(position) = admission {
+            producer.kept.note(launch.kernel, position.get());
         }
-        let expected = kernel.definition.signature().packed_bytes();
-        let given = launch.arguments.len() as u64;
-        if expected != given {
-            return Err(error(ErrorKind::InvalidArguments { expected, given }));
-        }
-        let buffers = kernel.definition.signature().buffers() as u64;
-        let extents = launch.extents.len() as u64;
-        if extents != 0 && extents != buffers {
-            let (expected, given) = (buffers * 8, extents * 8);
-            return Err(error(ErrorKind::InvalidArguments { expected, given }));
-        }
-        let most = u64::from(MAX_ARGUMENT_BYTES);
-        if given > most {
-            let resource = ResourceKind::ArgumentBytes;
-            return Err(error(ErrorKind::OutOfResources {
-                resource,
-                limit: most,
-            }));
-        }
-        let maximum = u64::from(u32::MAX);
-        match launch.grid.blocks() {
-            Some(blocks) if blocks > 0 && blocks <= maximum => Ok(kernel),
-            blocks => {
-                let blocks = blocks.unwrap_or(u64::MAX);
-                Err(error(ErrorKind::InvalidGrid { blocks, maximum }))
-            }
-        }
+        Ok(admission)
     }
 
     /// Checks a command that is no launch, and takes hold of what it names.
@@ -121,15 +213,16 @@ impl SimQueue {
         let error = |kind| device.error(kind, operation);
         Ok(match *command {
             contract::Command::CopyToDevice { dst, src, bytes } => Command::CopyToDevice {
-                dst: self.device_range(dst, bytes, operation)?,
-                src: self.host_range(src, bytes, operation)?,
+                dst: device.device_range(dst, bytes, operation)?,
+                src: device.host_range(src, bytes, operation)?,
             },
             contract::Command::CopyToHost { dst, src, bytes } => Command::CopyToHost {
-                src: self.device_range(src, bytes, operation)?,
-                dst: self.host_range(dst, bytes, operation)?,
+                src: device.device_range(src, bytes, operation)?,
+                dst: device.host_range(dst, bytes, operation)?,
             },
             contract::Command::CopyOnDevice { dst, src, bytes } => {
-                self.check_copy(dst, src, bytes)?
+                let (dst, src) = device.check_copy(dst, src, bytes)?;
+                Command::CopyOnDevice { dst, src }
             }
             contract::Command::CopyPeer { dst, src, bytes } => {
                 device.check_peer_copy(dst, src, bytes).map_err(error)?;
@@ -139,7 +232,10 @@ impl SimQueue {
                 dst,
                 pattern,
                 bytes,
-            } => self.check_fill(dst, pattern, bytes)?,
+            } => Command::Fill {
+                dst: device.check_fill(dst, pattern, bytes)?,
+                pattern,
+            },
             contract::Command::WaitQueue { queue, position } => self.check_wait(queue, position)?,
             contract::Command::WaitSemaphore { semaphore, value } => Command::WaitSemaphore {
                 semaphore: device.own_semaphore(semaphore, operation)?,
@@ -156,42 +252,33 @@ impl SimQueue {
             contract::Command::RunGraph { graph } => Command::RunGraph {
                 plan: device.own_graph(graph)?,
             },
+            contract::Command::WaitMemory(wait) => {
+                self.check_word(wait.at, wait.value, operation)?;
+                Command::WaitMemory(wait)
+            }
+            contract::Command::WriteMemory { at, value } => Command::WriteMemory {
+                at: self.check_word(at, value, operation)?,
+                value,
+            },
             _ => return Err(error(ErrorKind::Unsupported)),
         })
     }
 
-    fn check_copy(
+    fn check_word(
         &self,
-        dst: DevicePtr,
-        src: DevicePtr,
-        bytes: u64,
-    ) -> Result<Command, DriverError> {
-        let operation = Operation::CopyOnDevice;
-        let dst = self.device_range(dst, bytes, operation)?;
-        let src = self.device_range(src, bytes, operation)?;
-        if dst.overlaps(src) {
-            let address = src.start;
-            let kind = ErrorKind::AlreadyMapped { address, bytes };
+        at: DevicePtr,
+        value: MemoryWord,
+        operation: Operation,
+    ) -> Result<DeviceRange, DriverError> {
+        let (address, alignment) = (at.address(), value.bytes());
+        if !address.is_multiple_of(alignment) {
+            let kind = ErrorKind::Misaligned {
+                value: address,
+                alignment,
+            };
             return Err(self.core.device.error(kind, operation));
         }
-        Ok(Command::CopyOnDevice { dst, src })
-    }
-
-    fn check_fill(
-        &self,
-        dst: DevicePtr,
-        pattern: FillPattern,
-        bytes: u64,
-    ) -> Result<Command, DriverError> {
-        let alignment = pattern.bytes();
-        for value in [dst.address(), bytes] {
-            if !value.is_multiple_of(alignment) {
-                let kind = ErrorKind::Misaligned { value, alignment };
-                return Err(self.core.device.error(kind, Operation::Fill));
-            }
-        }
-        let dst = self.device_range(dst, bytes, Operation::Fill)?;
-        Ok(Command::Fill { dst, pattern })
+        self.core.device.device_range(at, value.bytes(), operation)
     }
 
     fn check_wait(&self, other: &dyn Queue, position: Position) -> Result<Command, DriverError> {
@@ -204,12 +291,14 @@ impl SimQueue {
             return Err(foreign());
         }
         other.check_position(position, Operation::WaitQueue)?;
-        let queue = Arc::clone(&other.core);
-        Ok(Command::WaitQueue { queue, position })
+        Ok(Command::WaitQueue {
+            queue: Arc::clone(&other.core),
+            position: position.get(),
+        })
     }
 
     fn check_position(&self, position: Position, operation: Operation) -> Result<(), DriverError> {
-        let submitted = Position::new(self.core.submitted());
+        let submitted = Position::new(self.core.ring.submitted());
         if position > submitted {
             let kind = ErrorKind::UnknownPosition {
                 position,
@@ -221,10 +310,9 @@ impl SimQueue {
     }
 }
 
-#[expect(unsafe_code, reason = "implements the contract's queue")]
-// SAFETY: positions are given out under `state` in the order of the ring; one owner at a time runs the front,
-// so commands start and end in order; `end_named` notes a failure before it advances the counter, and the
-// counter (`Progress`) is advanced with Release after the command's last access.
+// SAFETY: positions are given out under `producer` in the order of the ring; one owner at a time runs the front,
+// so commands start and end in order; `end` notes a failure before it advances the counter, and the counter
+// (`Progress`) is advanced with Release after the command's last access.
 unsafe impl Queue for SimQueue {
     fn id(&self) -> QueueId {
         self.core.id
@@ -243,7 +331,7 @@ unsafe impl Queue for SimQueue {
     }
 
     fn submitted(&self) -> Position {
-        Position::new(self.core.submitted())
+        Position::new(self.core.ring.submitted())
     }
 
     fn completed(&self) -> Position {
@@ -259,26 +347,65 @@ unsafe impl Queue for SimQueue {
         command: &contract::Command<'_>,
         origin: Origin,
     ) -> Result<Admission, DriverError> {
-        let operation = command.operation();
-        if let contract::Command::Launch(launch) = command {
-            let kernel = self.check_launch(launch)?;
-            self.core.device.gate(operation)?;
-            return Ok(self.core.submit(origin, |state| {
-                let arguments = state.parameters.push(launch.arguments, launch.extents)?;
-                Some(Command::Launch {
-                    kernel,
-                    grid: launch.grid,
-                    arguments,
-                })
-            }));
+        self.core.engine().while_submitting(|| {
+            let admission = self.put(&mut self.core.producer.lock(), command, origin)?;
+            if admission != Admission::Full {
+                self.core.start(1);
+            }
+            Ok(admission)
+        })
+    }
+
+    fn writer(&self) -> Option<Box<dyn QueueWriter + '_>> {
+        Some(Box::new(SimWriter::new(self)?))
+    }
+
+    fn abort(&self) -> Result<(), DriverError> {
+        self.core.device.gate(Operation::Abort)?;
+        let last = self.core.ring.submitted();
+        if self.core.progress.reached() < last {
+            self.core.trouble.abort(last);
+            self.core.end_stall_by_abort();
         }
-        let command = self.check(command, operation)?;
-        self.core.device.gate(operation)?;
-        Ok(self.core.submit(origin, |_| Some(command)))
+        Ok(())
+    }
+
+    fn clear_failure(&self) -> Result<(), DriverError> {
+        let (core, operation) = (&self.core, Operation::ClearFailure);
+        core.device.gate(operation)?;
+        // Nothing is submitted meanwhile.
+        let producer = core.producer.lock();
+        let (submitted, completed) = (core.ring.submitted(), core.progress.reached());
+        if completed < submitted {
+            let kind = ErrorKind::NotDrained {
+                submitted,
+                completed,
+            };
+            return Err(core.device.error(kind, operation));
+        }
+        core.trouble.clear(submitted);
+        drop(producer);
+        Ok(())
+    }
+
+    fn activity(&self) -> QueueActivity {
+        let core = &self.core;
+        let position = core.progress.reached() + 1;
+        if core.ring.submitted() < position {
+            return QueueActivity::Idle;
+        }
+        match (core.front.at(position), core.waits.told()) {
+            (None, _) => QueueActivity::Ready(Position::new(position)),
+            (Some(front), None) => QueueActivity::Running(front),
+            (Some(front), Some(awaited)) => QueueActivity::Waiting(front, awaited),
+        }
     }
 
     fn flush(&self) -> Result<(), DriverError> {
-        self.core.device.gate(Operation::Flush)
+        self.core.device.gate(Operation::Flush)?;
+        self.core.start_what_is_there();
+        self.core.engine().announce();
+        Ok(())
     }
 
     fn wait(
@@ -288,17 +415,16 @@ unsafe impl Queue for SimQueue {
     ) -> Result<WaitOutcome, DriverError> {
         self.check_position(position, Operation::Wait)?;
         self.core.device.gate_even_if_lost(Operation::Wait)?;
-        let is_met = || self.core.progress.reached() >= position.get();
-        let outcome = self.core.engine().wait(is_met, deadline);
+        self.core.start_what_is_there();
+        let engine = self.core.engine();
+        let outcome = engine.wait(&self.core.progress, position.get(), deadline);
         let device = &self.core.device;
         let outcome = outcome.map_err(|Deadlock| {
             let waiting = device.machine().stalled_queues();
             device.error(ErrorKind::Deadlock { waiting }, Operation::Wait)
         })?;
-        if outcome == WaitOutcome::Reached && self.core.engine().is_virtual() {
-            self.core
-                .engine()
-                .host_saw(self.core.ended_at(position.get()));
+        if outcome == WaitOutcome::Reached && engine.is_virtual() {
+            engine.host_saw(self.core.ended_at(position.get()));
         }
         Ok(outcome)
     }
@@ -306,9 +432,12 @@ unsafe impl Queue for SimQueue {
     fn notify(&self, position: Position, waker: &Waker) -> Result<(), DriverError> {
         self.check_position(position, Operation::Notify)?;
         self.core.device.gate_even_if_lost(Operation::Notify)?;
+        self.core.start_what_is_there();
         let watcher = Watcher::Waker(waker.clone());
         if let Err(watcher) = self.core.progress.watch(position.get(), watcher) {
             watcher.wake();
+        } else {
+            self.core.engine().announce();
         }
         Ok(())
     }

@@ -1,0 +1,199 @@
+//! Queues that wait for each other in a circle, and waits that nothing can end.
+//!
+//! # What is a deadlock
+//! A queue is *stuck* if what it waits for can come from stuck queues only:
+//! - a wait for another queue, if that one is stuck;
+//! - a wait for a semaphore that only queues may raise, if signals high enough are submitted and each of them is
+//!   behind a wait of a stuck queue;
+//! - a wait for any semaphore of which nobody has a handle, if no signal high enough is submitted outside of stuck
+//!   queues.
+//!
+//! Everything else waits for something outside: the host, another process, a value in memory. The stuck queues are
+//! the largest set that satisfies this: all queues reached from the one that has just stalled, less those that
+//! somebody outside can set going, until no more fall out. What is left is failed, each queue with the next one it
+//! waits for, and the rest runs on.
+//!
+//! # Why nothing is failed that could go on
+//! The set is put together while queues run. Each member's stall has a ticket, noted when the member is first looked
+//! at and looked at again when the set is complete: so there was a moment when all of them were stalled at once, and
+//! each of them only another member can set going. Two checks at once may find the same set; a queue is failed by
+//! whoever gets its ticket.
+
+use crate::{queue::QueueCore, semaphore::SemaphoreCore};
+use piton_driver::{Awaited, DevicePtr, ErrorKind, Position};
+use piton_sync::Mutex;
+use std::{collections::HashMap, sync::Arc};
+
+/// What a stalled queue waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Awaits {
+    Queue(Arc<QueueCore>, u64),
+    Semaphore(Arc<SemaphoreCore>, u64),
+    Memory(DevicePtr),
+    /// Nothing: a kernel that never ends, by a fault plan.
+    Never,
+}
+
+/// What one queue waits for, if it does: its stall's ticket, and what for.
+#[derive(Debug, Default)]
+pub(crate) struct Waits(Mutex<Option<(u64, Awaits)>>);
+
+impl Waits {
+    pub(crate) fn set(&self, ticket: u64, awaits: Awaits) {
+        let former = self.0.lock().replace((ticket, awaits));
+        drop(former);
+    }
+
+    /// The stall of `_owner` is over.
+    pub(crate) fn clear(&self, _owner: &QueueCore) {
+        let former = self.0.lock().take();
+        // Under no lock: this may be the last handle of another queue.
+        drop(former);
+    }
+
+    /// Whether it is a wait for another queue, which no trouble cuts short.
+    pub(crate) fn are_for_a_queue(&self) -> bool {
+        matches!(*self.0.lock(), Some((_, Awaits::Queue(..))))
+    }
+
+    pub(crate) fn get(&self) -> Option<(u64, Awaits)> {
+        self.0.lock().clone()
+    }
+
+    /// The same in the contract's words.
+    pub(crate) fn told(&self) -> Option<Awaited> {
+        match &self.0.lock().as_ref()?.1 {
+            Awaits::Queue(queue, position) => {
+                Some(Awaited::Queue(queue.id, Position::new(*position)))
+            }
+            Awaits::Semaphore(semaphore, wanted) => Some(Awaited::Semaphore {
+                current: semaphore.progress.reached(),
+                wanted: *wanted,
+            }),
+            Awaits::Memory(at) => Some(Awaited::Memory(*at)),
+            Awaits::Never => None,
+        }
+    }
+}
+
+/// A queue that may be stuck, and the queues that could set it going.
+#[derive(Debug)]
+struct Suspect {
+    queue: Arc<QueueCore>,
+    ticket: u64,
+    awaits: Awaits,
+    helpers: Vec<Arc<QueueCore>>,
+}
+
+/// `queue` has stalled, or something that it waits for has become less likely: fails it and others with it if they
+/// are stuck.
+pub(crate) fn check(queue: &Arc<QueueCore>) {
+    let Some(mut suspects) = reachable(queue) else {
+        return;
+    };
+    drop_free(&mut suspects);
+    let is_on = |suspect: &Suspect| suspect.queue.is_in_stall(suspect.ticket);
+    if !suspects.values().all(is_on) {
+        return;
+    }
+    for suspect in suspects.values() {
+        suspect
+            .queue
+            .doom(suspect.ticket, verdict(suspect, &suspects));
+    }
+}
+
+type Suspects = HashMap<u64, Suspect>;
+
+/// Every queue that `first` may have to wait for; `None` where it does not stall.
+fn reachable(first: &Arc<QueueCore>) -> Option<Suspects> {
+    let mut suspects = Suspects::new();
+    let mut to_look_at = vec![Arc::clone(first)];
+    while let Some(queue) = to_look_at.pop() {
+        if suspects.contains_key(&queue.id.0) {
+            continue;
+        }
+        let Some((ticket, awaits)) = queue.waits.get() else {
+            continue;
+        };
+        let Some(helpers) = helpers(&awaits) else {
+            continue;
+        };
+        to_look_at.extend(helpers.iter().cloned());
+        let id = queue.id.0;
+        let suspect = Suspect {
+            queue,
+            ticket,
+            awaits,
+            helpers,
+        };
+        suspects.insert(id, suspect);
+    }
+    suspects.contains_key(&first.id.0).then_some(suspects)
+}
+
+/// The queues that could end this wait; `None` if something else could, or if it is over.
+fn helpers(awaits: &Awaits) -> Option<Vec<Arc<QueueCore>>> {
+    match awaits {
+        Awaits::Queue(queue, position) => {
+            (queue.progress.reached() < *position).then(|| vec![Arc::clone(queue)])
+        }
+        Awaits::Semaphore(semaphore, value) => semaphore.helpers(*value),
+        Awaits::Memory(_) | Awaits::Never => None,
+    }
+}
+
+/// Takes out, again and again, whoever has a helper outside.
+fn drop_free(suspects: &mut Suspects) {
+    loop {
+        let is_inside = |queue: &Arc<QueueCore>| suspects.contains_key(&queue.id.0);
+        let free: Vec<u64> = suspects
+            .iter()
+            .filter(|(_, suspect)| !suspect.helpers.iter().all(is_inside))
+            .map(|(id, _)| *id)
+            .collect();
+        if free.is_empty() {
+            return;
+        }
+        for id in free {
+            suspects.remove(&id);
+        }
+    }
+}
+
+/// What a stuck queue is told.
+fn verdict(suspect: &Suspect, all: &Suspects) -> ErrorKind {
+    let Some(next) = suspect.helpers.first() else {
+        return never(&suspect.awaits);
+    };
+    ErrorKind::DeadlockCycle {
+        awaited: next.id,
+        length: circle(suspect, all),
+    }
+}
+
+fn never(awaits: &Awaits) -> ErrorKind {
+    match awaits {
+        Awaits::Semaphore(semaphore, wanted) => ErrorKind::NeverSignalled {
+            current: semaphore.progress.reached(),
+            wanted: *wanted,
+        },
+        _ => ErrorKind::Deadlock { waiting: 1 },
+    }
+}
+
+/// How many queues there are in the circle that this one runs into.
+fn circle(from: &Suspect, all: &Suspects) -> u32 {
+    let mut seen: Vec<u64> = Vec::new();
+    let mut at = from.queue.id.0;
+    loop {
+        if let Some(place) = seen.iter().position(|id| *id == at) {
+            return u32::try_from(seen.len() - place).unwrap_or(u32::MAX);
+        }
+        seen.push(at);
+        match all.get(&at).and_then(|suspect| suspect.helpers.first()) {
+            Some(next) => at = next.id.0,
+            None => return u32::try_from(seen.len()).unwrap_or(u32::MAX),
+        }
+    }
+}

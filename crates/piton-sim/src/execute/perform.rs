@@ -1,0 +1,187 @@
+//! What each command does when its turn has come.
+
+#![expect(
+    unsafe_code,
+    reason = "commands carry references that the queue keeps alive"
+)]
+
+use crate::{
+    command::{Command, Entry, KernelRef},
+    fault::KernelFate,
+    grid::GridJob,
+    host_function::{self, HostCall},
+    kernel::SimKernel,
+    memory_wait, movement,
+    queue::QueueCore,
+};
+use piton_driver::{ErrorKind, ExecutionRecord, Fault, Grid, Position};
+use std::sync::Arc;
+
+pub(super) type Record = Option<Box<ExecutionRecord>>;
+
+pub(super) enum Outcome {
+    Ended(Result<(), ErrorKind>, Record),
+    /// A host function runs elsewhere; it ends the command.
+    HeldByHost,
+    /// By a fault plan: never ends.
+    Hangs,
+}
+
+/// Does what the command says. The caller owns the queue's front.
+pub(super) fn perform(
+    queue: &Arc<QueueCore>,
+    position: u64,
+    entry: &Entry,
+    record: Record,
+) -> Outcome {
+    let result = match &entry.command {
+        Command::Launch {
+            kernel,
+            grid,
+            arguments,
+        } => {
+            // SAFETY: the front is the caller's, and the reservation is released after the last use of the bytes.
+            let bytes = unsafe { queue.parameters.get(*arguments) };
+            let Some(result) = launch(queue, position, *kernel, *grid, bytes) else {
+                return Outcome::Hangs;
+            };
+            queue.parameters.release(*arguments);
+            result
+        }
+        Command::LaunchLarge {
+            kernel,
+            grid,
+            arguments,
+        } => match launch(queue, position, *kernel, *grid, arguments) {
+            Some(result) => result,
+            None => return Outcome::Hangs,
+        },
+        Command::CallHost { .. } => return call_host(queue, position, record),
+        Command::WaitQueue {
+            queue: other,
+            position,
+        } => inherit_failure(other, *position),
+        Command::WaitMemory(wait) => memory_wait::is_met(&queue.device, *wait).map(drop),
+        Command::WaitSemaphore { .. } => Ok(()),
+        Command::SignalSemaphore { semaphore, value } => {
+            semaphore.raise(*value, queue.time_if_virtual());
+            semaphore.settle(queue, position, true);
+            Ok(())
+        }
+        Command::WriteTimestamp { pool, index } => {
+            pool.write(*index, device_time(queue));
+            Ok(())
+        }
+        moves => move_bytes(queue, moves),
+    };
+    if entry.command.may_write_memory() {
+        queue.device.machine().memory_waits.written();
+    }
+    Outcome::Ended(result, record)
+}
+
+fn move_bytes(queue: &QueueCore, command: &Command) -> Result<(), ErrorKind> {
+    match command {
+        Command::CopyToDevice { dst, src } => movement::copy_in(queue, *dst, *src),
+        Command::CopyToHost { dst, src } => movement::copy_out(queue, *dst, *src),
+        Command::CopyOnDevice { dst, src } => movement::copy_within(queue, *dst, *src),
+        Command::CopyPeer { dst, src, bytes } => movement::copy_peer(queue, *dst, *src, *bytes),
+        Command::Fill { dst, pattern } => movement::fill(queue, *dst, *pattern),
+        Command::WriteMemory { at, value } => memory_wait::write(&queue.device, *at, *value),
+        _ => Ok(()),
+    }
+}
+
+fn device_time(queue: &QueueCore) -> u64 {
+    let engine = queue.engine();
+    if engine.is_virtual() {
+        queue.time()
+    } else {
+        engine.now()
+    }
+}
+
+/// A wait for something that failed fails.
+fn inherit_failure(other: &QueueCore, position: u64) -> Result<(), ErrorKind> {
+    if other.trouble.spoils(position) {
+        return Err(ErrorKind::DependencyFailed {
+            queue: other.id,
+            position: Position::new(position),
+        });
+    }
+    Ok(())
+}
+
+fn call_host(queue: &Arc<QueueCore>, position: u64, record: Record) -> Outcome {
+    // SAFETY: the front is the caller's, and a host function is taken out of the ring here and nowhere else.
+    let entry = unsafe { queue.ring.take(position) };
+    let origin = entry.origin;
+    let Command::CallHost { function } = entry.command else {
+        return Outcome::Ended(Ok(()), record);
+    };
+    let engine = queue.engine();
+    if engine.is_virtual() {
+        let result = engine.as_host(|| host_function::call(function));
+        return Outcome::Ended(result, record);
+    }
+    let call = HostCall {
+        function,
+        queue: Arc::clone(queue),
+        position,
+        origin,
+        record,
+        node: None,
+    };
+    match engine.call_host(call) {
+        Ok(()) => Outcome::HeldByHost,
+        Err(error) => Outcome::Ended(Err(error.kind), None),
+    }
+}
+
+/// Runs a kernel; `None` if it never ends.
+fn launch(
+    queue: &QueueCore,
+    position: u64,
+    kernel: KernelRef,
+    grid: Grid,
+    arguments: &[u8],
+) -> Option<Result<(), ErrorKind>> {
+    let machine = queue.device.machine();
+    match machine.faults.kernel() {
+        KernelFate::Runs => {}
+        KernelFate::Traps(code) => {
+            return Some(Err(ErrorKind::KernelFault(Fault::Trapped { code })));
+        }
+        KernelFate::Hangs => return None,
+    }
+    // SAFETY: the command has not ended.
+    let kernel = unsafe { kernel.get() };
+    Some(run_grid(queue, position, (kernel, grid), arguments))
+}
+
+/// Runs a launch's blocks, on idle threads too, and waits for all of them.
+pub(crate) fn run_grid(
+    queue: &QueueCore,
+    position: u64,
+    (kernel, grid): (&SimKernel, Grid),
+    arguments: &[u8],
+) -> Result<(), ErrorKind> {
+    let engine = queue.engine();
+    let cores = queue.device.core().config.compute_units;
+    let limit = queue.units.map_or(cores, |units| units.count()).max(1);
+    let job = GridJob::new(
+        (kernel, &queue.device),
+        grid,
+        arguments,
+        limit,
+        (position, queue.trouble.aborted()),
+    );
+    let is_shared = job.wanted() > 1 && !engine.is_virtual();
+    let result = if is_shared {
+        engine.run_shared(&job)
+    } else {
+        job.take_part();
+        job.finish()
+    };
+    result.map_err(ErrorKind::KernelFault)
+}

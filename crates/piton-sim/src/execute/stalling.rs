@@ -1,0 +1,120 @@
+//! Commands that wait: the queue hangs on what it waits for, and no thread is held.
+//!
+//! Each function returns `None` where the wait is met and the front still the caller's. Otherwise the front may be
+//! somebody else's by the time it returns.
+//!
+//! Trouble (an abort, loss of the device) ends stalls; a queue that stalls just after that looks once more when its
+//! stall is in place. A wait for another queue is the exception: it ends when that queue has ended what it waits for,
+//! trouble or not.
+
+use super::Step;
+use crate::{
+    deadlock::{self, Awaits},
+    progress::Progress,
+    queue::{QueueCore, Watcher},
+    semaphore::SemaphoreCore,
+};
+use piton_driver::MemoryWait;
+use piton_sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// How far urgency is handed on along a chain of waiting queues.
+const LONGEST_CHAIN: u32 = 64;
+
+/// Waits for another queue to have ended `awaited`.
+pub(super) fn on_queue(
+    queue: &Arc<QueueCore>,
+    other: &Arc<QueueCore>,
+    awaited: u64,
+) -> Option<Step> {
+    let awaits = || Awaits::Queue(Arc::clone(other), awaited);
+    let step = hang(queue, &other.progress, awaited, awaits)?;
+    hand_urgency_on(queue.band(), other, awaited);
+    if queue.device.machine().is_watched() {
+        deadlock::check(queue);
+    }
+    Some(step)
+}
+
+/// Waits for a semaphore to have reached `value`.
+pub(super) fn on_semaphore(
+    queue: &Arc<QueueCore>,
+    position: u64,
+    semaphore: &Arc<SemaphoreCore>,
+    value: u64,
+) -> Option<Step> {
+    let machine = queue.device.machine();
+    machine.semaphore_waits.store(true, Ordering::Relaxed);
+    let awaits = || Awaits::Semaphore(Arc::clone(semaphore), value);
+    let step = hang(queue, &semaphore.progress, value, awaits)?;
+    wake_if_in_trouble(queue, position);
+    deadlock::check(queue);
+    Some(step)
+}
+
+/// Waits for a value in memory. An address that is not there any more is no reason to wait: the command then ends
+/// with the error.
+pub(super) fn on_memory(queue: &Arc<QueueCore>, position: u64, wait: MemoryWait) -> Option<Step> {
+    let ticket = queue.begin_stall();
+    queue.waits.set(ticket, Awaits::Memory(wait.at));
+    let machine = queue.device.machine();
+    if !machine.memory_waits.watch(queue, ticket, wait) {
+        return if queue.cancel_stall(ticket) {
+            None
+        } else {
+            Some(Step::Waits)
+        };
+    }
+    wake_if_in_trouble(queue, position);
+    Some(Step::Waits)
+}
+
+/// Waits for nothing: only trouble ends the stall.
+pub(super) fn for_ever(queue: &Arc<QueueCore>, position: u64) -> Step {
+    let ticket = queue.begin_stall();
+    queue.waits.set(ticket, Awaits::Never);
+    wake_if_in_trouble(queue, position);
+    Step::Waits
+}
+
+fn hang(
+    queue: &Arc<QueueCore>,
+    awaited: &Progress<Watcher>,
+    number: u64,
+    awaits: impl FnOnce() -> Awaits,
+) -> Option<Step> {
+    if awaited.reached() >= number {
+        return None;
+    }
+    let ticket = queue.begin_stall();
+    queue.waits.set(ticket, awaits());
+    match awaited.watch(number, Watcher::Queue(Arc::clone(queue), ticket)) {
+        Ok(()) => Some(Step::Waits),
+        Err(_) if queue.cancel_stall(ticket) => None,
+        Err(_) => Some(Step::Waits),
+    }
+}
+
+/// Trouble that came while the stall was being put in place did not see it.
+fn wake_if_in_trouble(queue: &Arc<QueueCore>, position: u64) {
+    if queue.trouble.is_aborted(position) || queue.device.core().is_lost() {
+        queue.wake_stalled();
+    }
+}
+
+/// `other`, and whoever it waits for, is as urgent as `band` until it has ended `awaited`.
+fn hand_urgency_on(band: usize, other: &Arc<QueueCore>, awaited: u64) {
+    let (mut queue, mut position) = (Arc::clone(other), awaited);
+    for _ in 0..LONGEST_CHAIN {
+        if !queue.lift_to(band, position) {
+            return;
+        }
+        queue.engine().promote(&queue, band);
+        match queue.waits.get() {
+            Some((_, Awaits::Queue(next, next_position))) => {
+                (queue, position) = (next, next_position);
+            }
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A queue for one producer alone.
+//!
+//! It has the producer's lock for as long as it lives, so a submission takes none, and it rings the queue's bell once
+//! for many commands: at every [`UNSTARTED`]th, at a flush, and at its end.
+
+#![expect(unsafe_code, reason = "implements the contract's writer")]
+
+use super::{Producer, submit::SimQueue};
+use piton_driver::{Admission, Command, DriverError, Operation, Origin, QueueWriter};
+use piton_sync::MutexGuard;
+use std::fmt;
+
+/// Commands that wait unstarted at most: a slice's worth.
+const UNSTARTED: u32 = 16;
+
+/// The writer.
+pub(super) struct SimWriter<'a> {
+    queue: &'a SimQueue,
+    producer: MutexGuard<'a, Producer>,
+    unstarted: u32,
+}
+
+impl fmt::Debug for SimWriter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimWriter")
+            .field("queue", &self.queue.core.id)
+            .field("unstarted", &self.unstarted)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> SimWriter<'a> {
+    /// The writer of a queue, unless somebody else is its producer now.
+    pub(super) fn new(queue: &'a SimQueue) -> Option<Self> {
+        Some(Self {
+            queue,
+            producer: queue.core.producer.try_lock()?,
+            unstarted: 0,
+        })
+    }
+
+    fn start(&mut self) {
+        let count = std::mem::take(&mut self.unstarted);
+        if count > 0 {
+            self.queue.core.start(count);
+        }
+    }
+}
+
+// SAFETY: it puts commands where the queue does, as the ring's only producer.
+unsafe impl QueueWriter for SimWriter<'_> {
+    unsafe fn submit(
+        &mut self,
+        command: &Command<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        let admission = self.queue.put(&mut self.producer, command, origin)?;
+        if admission == Admission::Full {
+            // What is to make room must have been started.
+            self.start();
+            return Ok(admission);
+        }
+        self.unstarted += 1;
+        if self.unstarted >= UNSTARTED {
+            self.start();
+        }
+        Ok(admission)
+    }
+
+    fn flush(&mut self) -> Result<(), DriverError> {
+        self.queue.core.device.gate(Operation::Flush)?;
+        self.start();
+        self.queue.core.engine().announce();
+        Ok(())
+    }
+}
+
+impl Drop for SimWriter<'_> {
+    fn drop(&mut self) {
+        self.start();
+    }
+}
