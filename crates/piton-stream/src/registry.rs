@@ -272,7 +272,7 @@ impl Registry {
 
     /// Whether the point is known to have ended, its lane still has its slot, and nothing up to it failed. Takes no
     /// lock. A point that any lane of the timeline reached will do.
-    fn has_ended_well(&self, point: Timepoint) -> bool {
+    pub(crate) fn has_ended_well(&self, point: Timepoint) -> bool {
         self.timeline.is_known_complete(point)
             && self.timeline.is_known_submitted(point)
             && !self.timeline.has_failed(point)

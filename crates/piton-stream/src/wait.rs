@@ -12,7 +12,7 @@ use crate::{
     witness::Submitted,
 };
 use piton_driver::{Admission, Command, DriverError, Origin, Position, Queue};
-use piton_timeline::{Frontier, Timepoint, WaitNeed};
+use piton_timeline::{Frontier, Timepoint};
 use std::{panic::Location, sync::Arc};
 
 enum Need {
@@ -104,6 +104,9 @@ impl Stream {
     }
 
     fn wait_point(&self, point: Timepoint, origin: Origin) -> Result<Waited, StreamError> {
+        if let Some(waited) = self.known(point) {
+            return Ok(self.left_out(point, waited));
+        }
         match self.registry().resolve(point)? {
             Some(state) => self.wait_on(&state, point, origin),
             None => Ok(self.left_out(point, Waited::Done)),
@@ -132,15 +135,14 @@ impl Stream {
 
     /// Whether a command is needed, and on which queue. No lock where the clock or a known end says that none is.
     fn need(&self, state: &LaneState, point: Timepoint) -> Result<Need, StreamError> {
-        let is_own = state.id() == self.id();
-        match self.lane().known_need(point) {
-            Some(WaitNeed::Ordered) => return Ok(Need::Nothing(Waited::Ordered)),
-            Some(WaitNeed::Done) if is_own || !state.has_failed(point) => {
+        let position = state.position(point);
+        if state.link().has_completed(position) {
+            if state.id() == self.id() || !state.has_failed(point) {
                 return Ok(Need::Nothing(Waited::Done));
             }
-            _ => {}
+        } else if self.lane().is_ordered_after(point) {
+            return Ok(Need::Nothing(Waited::Ordered));
         }
-        let position = state.position(point);
         match state.link().reach(position) {
             Reach::Ended => {
                 state.learn(point);
@@ -150,6 +152,20 @@ impl Stream {
             // The lane drained and let its queue go: it is complete.
             Reach::Gone => state.outcome(point).map(|()| Need::Nothing(Waited::Done)),
         }
+    }
+
+    /// What is known of a wait for a point without looking up whose it is, and without a lock.
+    fn known(&self, point: Timepoint) -> Option<Waited> {
+        if self.state().capture.is_on() {
+            return None;
+        }
+        if self.registry().has_ended_well(point) {
+            return Some(Waited::Done);
+        }
+        // What has ended and failed is left to `need`, and so is a point of its own, which may not be one yet.
+        let is_pending = !self.registry().timeline().is_known_complete(point);
+        let is_ordered = point.lane != self.id() && self.lane().is_ordered_after(point);
+        (is_pending && is_ordered).then_some(Waited::Ordered)
     }
 
     /// A wait is left out. That it was asked for is the program's doing; that it could be, partly the schedule's.

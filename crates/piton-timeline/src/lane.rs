@@ -97,11 +97,11 @@ impl Lane {
         self.timeline.need(self.id, || Some(self.slot()), point)
     }
 
-    /// As [`wait_need`](Self::wait_need), from what is known already: takes no lock and asks no source. `None`
-    /// where that does not say.
-    pub fn known_need(&self, point: Timepoint) -> Option<WaitNeed> {
-        self.timeline
-            .known_need(self.id, || Some(self.slot()), point)
+    /// Whether what this lane submits from now on is ordered after the point: because the point is its own, or by
+    /// waits, its own or others'. Takes no lock, and does not ask whether the point is done.
+    #[inline]
+    pub fn is_ordered_after(&self, point: Timepoint) -> bool {
+        point.lane == self.id || self.slot().is_ordered(self.id, point.lane.index, point.seq)
     }
 
     fn slot(&self) -> &Slot {

@@ -127,30 +127,20 @@ impl Timeline {
         waiter: impl FnOnce() -> Option<&'a Slot>,
         point: Timepoint,
     ) -> WaitNeed {
-        if let Some(known) = self.known_need(lane, waiter, point) {
-            return known;
+        let Some(awaited) = self.slot(point.lane.index) else {
+            return WaitNeed::Wait(point);
+        };
+        if awaited.done() >= point.seq {
+            return WaitNeed::Done;
         }
-        let awaited = self.slot(point.lane.index);
-        if awaited.is_some_and(|slot| slot.refresh() >= point.seq) {
+        let is_ordered = |slot: &Slot| slot.is_ordered(lane, point.lane.index, point.seq);
+        if point.lane == lane || waiter().is_some_and(is_ordered) {
+            return WaitNeed::Ordered;
+        }
+        if awaited.refresh() >= point.seq {
             return WaitNeed::Done;
         }
         WaitNeed::Wait(point)
-    }
-
-    /// As [`need`](Self::need), from what is known already.
-    #[inline]
-    pub(crate) fn known_need<'a>(
-        &'a self,
-        lane: LaneId,
-        waiter: impl FnOnce() -> Option<&'a Slot>,
-        point: Timepoint,
-    ) -> Option<WaitNeed> {
-        if self.is_known_complete(point) {
-            return Some(WaitNeed::Done);
-        }
-        let is_ordered = point.lane == lane
-            || waiter().is_some_and(|slot| slot.is_ordered(lane, point.lane.index, point.seq));
-        is_ordered.then_some(WaitNeed::Ordered)
     }
 
     /// Notes that `lane` has enqueued a wait for `point`: its submissions after `after` are ordered behind it,
