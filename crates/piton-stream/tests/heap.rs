@@ -1,0 +1,87 @@
+//! Recording, asking and waits that are left out take nothing from the heap.
+
+#![expect(
+    unsafe_code,
+    reason = "a global allocator promises what the system's does"
+)]
+
+mod support;
+
+use piton_stream::Waited;
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    hint::black_box,
+};
+use support::{Bench, work};
+
+thread_local! {
+    // GLOBAL: what one thread asks for is counted where it asks, and an allocator is passed no argument.
+    static ASKED: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// GLOBAL: an allocator is the program's by its nature.
+#[global_allocator]
+static HEAP: Counting = Counting;
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ASKED.set(ASKED.get() + 1);
+        // SAFETY: the caller promised it for the layout.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller promised it for the start and the layout.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+/// How many allocations `work` makes on this thread.
+fn allocations(work: impl FnOnce()) -> u64 {
+    let before = ASKED.get();
+    work();
+    ASKED.get() - before
+}
+
+#[test]
+fn recording_and_asking_allocate_nothing() {
+    let bench = Bench::new();
+    let stream = bench.stream("a");
+    let done = work(&stream).unwrap();
+    stream.synchronize().unwrap();
+    let pending = work(&stream).unwrap();
+    let event = stream.record();
+    let count = allocations(|| {
+        black_box((stream.now(), stream.record(), event.clone()));
+        black_box((stream.depth(), stream.free()));
+        assert_eq!(event.query(), Ok(false));
+        assert_eq!(stream.query(), Ok(false));
+        assert_eq!(bench.streams.query(done), Ok(true));
+        assert_eq!(bench.streams.query(pending), Ok(false));
+    });
+    assert_eq!(count, 0);
+    assert_ne!(allocations(|| drop(black_box(Box::new(1)))), 0);
+}
+
+#[test]
+fn a_wait_that_is_left_out_allocates_nothing() {
+    let bench = Bench::new();
+    let (stream, other) = (bench.stream("a"), bench.stream("b"));
+    let done = work(&other).unwrap();
+    let ended = other.record();
+    other.synchronize().unwrap();
+    let pending = work(&other).unwrap();
+    let event = other.record();
+    assert!(matches!(stream.wait(&event), Ok(Waited::Enqueued(_))));
+    let count = allocations(|| {
+        assert_eq!(stream.wait(&ended), Ok(Waited::Done));
+        assert_eq!(stream.wait(&event), Ok(Waited::Ordered));
+        assert_eq!(stream.wait_timepoint(done), Ok(Waited::Done));
+        assert_eq!(stream.wait_timepoint(pending), Ok(Waited::Ordered));
+    });
+    assert_eq!(count, 0);
+}
