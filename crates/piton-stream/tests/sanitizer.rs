@@ -11,10 +11,11 @@ use piton_driver::{
 use piton_sanitizer::{Action, Hazard, Response, Sanitizer, SanitizerConfig};
 use piton_sim::{DeviceConfig, ScheduleOrder, SimConfig, SimDriver};
 use piton_stream::{
-    Facet, Semaphore, Stream, StreamError, StreamOptions, Streams, Submission, Waited,
+    Event, Facet, Semaphore, Stream, StreamError, StreamOptions, Streams, Submission, Waited,
 };
+use piton_sync::thread;
 use piton_timeline::{Timeline, Timepoint};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 const BYTES: u64 = 4096;
 
@@ -336,4 +337,61 @@ fn streams_that_are_dropped_leave_their_uses_behind() {
         fill(&second, bench.at);
         assert_eq!(bench.kinds(), [Hazard::WriteWrite]);
     });
+}
+
+#[test]
+fn threads_that_hand_the_turn_to_each_other_are_in_order() {
+    for workers in [1, 2] {
+        let machine = SimConfig {
+            workers: Some(workers),
+            ..config()
+        };
+        let bench = Bench::new(machine, SanitizerConfig::default());
+        let (sender, receiver) = mpsc::channel::<Event>();
+        let (back, turn) = mpsc::channel::<Event>();
+        let (one, two) = (bench.stream("one"), bench.stream("two"));
+        let at = bench.at;
+        let other = thread::spawn(move || {
+            for event in receiver {
+                two.wait(&event).unwrap();
+                fill(&two, at);
+                if back.send(two.record()).is_err() {
+                    return;
+                }
+            }
+        });
+        for _ in 0..300 {
+            fill(&one, at);
+            sender.send(one.record()).unwrap();
+            one.wait(&turn.recv().unwrap()).unwrap();
+        }
+        drop(sender);
+        other.join().unwrap();
+        assert_eq!(bench.kinds(), []);
+    }
+}
+
+#[test]
+fn threads_that_do_not_are_reported_whatever_they_do_first() {
+    let bench = Bench::new(config(), SanitizerConfig::default());
+    let streams = ["one", "two"].map(|label| bench.stream(label));
+    let at = bench.at;
+    let threads = streams.map(|stream| {
+        thread::spawn(move || {
+            for _ in 0..300 {
+                fill(&stream, at);
+            }
+        })
+    });
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    let reports = bench.streams.sanitizer().unwrap().reports();
+    // The one against the other and the other way round, each many times.
+    assert!((1..=2).contains(&reports.len()));
+    assert!(
+        reports
+            .iter()
+            .all(|report| report.kind == Hazard::WriteWrite)
+    );
 }
