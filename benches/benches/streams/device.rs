@@ -6,10 +6,11 @@
 )]
 
 use piton_driver::{
-    Device, DeviceId, Driver, Fault, Grid, Kernel, Launch, ModuleImage, Parameter, Signature,
+    Command, Device, DeviceId, Driver, Fault, Grid, Kernel, Launch, ModuleImage, Parameter, Queue,
+    Semaphore, SignalledBy, Signature,
 };
 use piton_sim::{DeviceConfig, KernelDefinition, SimConfig, SimDriver, SimModule};
-use piton_stream::{Semaphore, Stream, StreamOptions, Streams};
+use piton_stream::{Stream, StreamOptions, Streams};
 use piton_timeline::Timeline;
 use std::{
     fmt::Display,
@@ -77,28 +78,49 @@ impl Rig {
         must(self.streams.create(&self.device, StreamOptions::default()))
     }
 
+    /// A stream that holds so many commands.
+    pub(crate) fn stream_of(&self, commands: u32) -> Stream {
+        let options = StreamOptions {
+            commands: Some(commands),
+            ..StreamOptions::default()
+        };
+        must(self.streams.create(&self.device, options))
+    }
+
     pub(crate) fn gate(&self) -> Gate {
+        let semaphores = must(self.device.semaphores().ok_or("no semaphores"));
         Gate {
-            semaphore: must(Semaphore::new(&self.device, 0)),
+            semaphore: must(semaphores.create(0, SignalledBy::default())),
             turn: 0,
         }
     }
 }
 
-/// Holds streams back until it is opened.
+/// Holds streams back while it is closed. Made open.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    semaphore: Semaphore,
+    semaphore: Arc<dyn Semaphore>,
     turn: u64,
 }
 
 impl Gate {
-    /// Later commands of these streams start when the gate is opened next.
-    pub(crate) fn hold<'a>(&mut self, streams: impl IntoIterator<Item = &'a Stream>) {
+    pub(crate) fn close(&mut self) {
         self.turn += 1;
-        for stream in streams {
-            must(stream.wait_semaphore(&self.semaphore, self.turn));
-        }
+    }
+
+    /// Later commands of the stream start when the gate opens.
+    pub(crate) fn hold(&self, stream: &Stream) {
+        let command = Command::WaitSemaphore {
+            semaphore: &self.semaphore,
+            value: self.turn,
+        };
+        // SAFETY: the command names no memory.
+        must(unsafe { stream.submit(&command) });
+    }
+
+    /// The same for a queue.
+    pub(crate) fn hold_queue(&self, queue: &(dyn Queue + 'static)) {
+        let _accepted = must(queue.wait_semaphore(&self.semaphore, self.turn));
     }
 
     pub(crate) fn open(&self) {

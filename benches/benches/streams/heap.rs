@@ -1,7 +1,7 @@
 //! The counting allocator: how often the program asks for memory, and how much it holds.
 //!
 //! Counting is off while times are measured, when the counter is a predicted branch, and on for the rows that count.
-//! Allocations of 16 KiB and more are counted apart: they are the rings of streams.
+//! Allocations of 2 KiB and more are counted apart: they are the rings of streams.
 
 #![expect(
     unsafe_code,
@@ -15,7 +15,7 @@ use std::{
 };
 
 /// An allocation of so many bytes is a ring.
-const RING: usize = 16 << 10;
+const RING: usize = 2 << 10;
 
 /// The system's allocator, counted.
 pub(crate) struct Counting {
@@ -37,7 +37,7 @@ pub(crate) struct Heap {
     pub(crate) allocations: u64,
     /// Allocations by the calling thread.
     pub(crate) own: u64,
-    /// Bytes taken and not given back, of allocations below 16 KiB.
+    /// Bytes taken and not given back, of allocations below 2 KiB.
     pub(crate) small_bytes: i64,
     /// Bytes taken and not given back, of larger ones.
     pub(crate) ring_bytes: i64,

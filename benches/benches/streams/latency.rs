@@ -94,7 +94,8 @@ fn round_trip(rig: &Rig, effort: Effort, idle: Duration) -> Samples {
 fn hop(rig: &Rig, effort: Effort) -> Samples {
     let (streams, mut gate) = ([rig.stream(), rig.stream()], rig.gate());
     sample(effort, HOPS, |samples| {
-        gate.hold([&streams[0]]);
+        gate.close();
+        gate.hold(&streams[0]);
         launch(&streams[0], &rig.empty, &[]);
         for turn in 0..HOPS as usize {
             let (from, to) = (&streams[turn % 2], &streams[(turn + 1) % 2]);

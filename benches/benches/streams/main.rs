@@ -8,6 +8,7 @@
 
 mod allocations;
 mod device;
+mod footprint;
 mod heap;
 mod latency;
 mod load;
@@ -22,7 +23,9 @@ mod report;
 mod scale;
 mod session;
 mod submit;
+mod submit_naive;
 mod throughput;
+mod writer;
 
 use clap::Parser;
 use device::Rig;
@@ -108,5 +111,6 @@ fn run(options: &Options) -> Session {
     modules::measure(&mut session);
     allocations::measure(&mut session);
     scale::measure(&mut session);
+    footprint::measure(&mut session);
     session
 }

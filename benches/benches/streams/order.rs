@@ -99,7 +99,8 @@ fn done(rig: &Rig, effort: Effort) -> Samples {
 fn elided(rig: &Rig, effort: Effort, expected: Waited) -> Samples {
     let (first, second, mut gate) = (rig.stream(), rig.stream(), rig.gate());
     if expected == Waited::Ordered {
-        gate.hold([&first]);
+        gate.close();
+        gate.hold(&first);
     }
     launch(&first, &rig.empty, &[]);
     let event = first.record();
@@ -123,7 +124,10 @@ fn real(rig: &Rig, effort: Effort, lanes: usize) -> Samples {
     let others: Vec<Stream> = (0..lanes).map(|_| rig.stream()).collect();
     let (waiting, mut gate) = (rig.stream(), rig.gate());
     sample(effort, FEW, |samples| {
-        gate.hold(others.iter().chain([&waiting]));
+        gate.close();
+        for stream in others.iter().chain([&waiting]) {
+            gate.hold(stream);
+        }
         for other in &others {
             launch(other, &rig.empty, &[]);
             must(waiting.wait(&other.record()));
@@ -148,7 +152,8 @@ fn real(rig: &Rig, effort: Effort, lanes: usize) -> Samples {
 /// A block last used at one place of another stream, which the taker is or is not ordered after.
 fn reuse(rig: &Rig, effort: Effort, is_ordered: bool) -> Samples {
     let (user, taker, mut gate) = (rig.stream(), rig.stream(), rig.gate());
-    gate.hold([&user]);
+    gate.close();
+    gate.hold(&user);
     launch(&user, &rig.empty, &[]);
     if is_ordered {
         must(taker.wait(&user.record()));

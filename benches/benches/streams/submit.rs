@@ -2,62 +2,62 @@
 //!
 //! - *behind*: the worker does not take tasks meanwhile; the stream waits for a gate that is opened afterwards.
 //! - *racing*: the worker takes tasks as they come, and the two share the ring's cache lines.
-//! - *by two*: two threads submit to one stream at once, behind.
+//! - *writer*: one producer has the queue for itself. *shared*: any thread may submit, through `&Stream`.
+//! - *by two*: two threads submit to one shared stream at once, behind.
 
 use crate::{
-    device::{Rig, launch},
+    device::{Rig, launch, must},
     measure::{Effort, Samples, sample},
-    naive::{Lane, Measured, Runtime},
     session::Session,
+    submit_naive::{Behind, ByTwo, Racing},
+    writer,
 };
 use piton_driver::Kernel;
 use piton_stream::Stream;
 use piton_sync::thread;
 use std::{
     hint::{black_box, spin_loop},
-    sync::{
-        Arc, Barrier,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Barrier},
 };
 
-const BATCH: u32 = 16;
+pub(crate) const BATCH: u32 = 16;
 /// Batches between two openings of the gate: 128 launches of 256 bytes fit into any ring.
-const BATCHES: usize = 8;
+pub(crate) const BATCHES: usize = 8;
 /// Tasks that go ahead, so that the worker is at work when timing starts.
-const AHEAD: u64 = 16;
+pub(crate) const AHEAD: u64 = 16;
 
 pub(crate) fn measure(session: &mut Session) {
     let effort = session.effort;
+    by_writer(session, effort);
+    let behind = |rig: &Rig| Shared(rig, &rig.takes_16).behind(effort, &[7; 16]);
+    let racing = |rig: &Rig| Shared(rig, &rig.takes_16).racing(effort, &[7; 16]);
+    let by_two = |rig: &Rig| Shared(rig, &rig.takes_16).by_two(effort, &[7; 16]);
+    let case = "enqueue, shared, 16 B, behind";
+    session.compare(case, Some(60.0), behind, &Behind::<16>(effort));
+    let case = "enqueue, shared, 16 B, racing";
+    session.compare(case, None, racing, &Racing::<16>(effort));
+    let case = "enqueue, shared, 16 B, by two";
+    session.compare(case, None, by_two, &ByTwo::<16>(effort));
+}
+
+fn by_writer(session: &mut Session, effort: Effort) {
     session.compare(
-        "enqueue, 16 B, worker behind",
+        "enqueue, writer, 16 B, behind",
         Some(25.0),
-        |rig| Shared(rig, &rig.takes_16).behind(effort, &[7; 16]),
+        |rig| writer::behind(rig, &rig.takes_16, &[7; 16], effort),
         &Behind::<16>(effort),
     );
     session.compare(
-        "enqueue, 16 B, worker racing",
+        "enqueue, writer, 16 B, racing",
         Some(150.0),
-        |rig| Shared(rig, &rig.takes_16).racing(effort, &[7; 16]),
+        |rig| writer::racing(rig, &rig.takes_16, &[7; 16], effort),
         &Racing::<16>(effort),
     );
     session.compare(
-        "enqueue, 256 B, worker behind",
+        "enqueue, writer, 256 B, behind",
         Some(45.0),
-        |rig| Shared(rig, &rig.takes_256).behind(effort, &[7; 256]),
+        |rig| writer::behind(rig, &rig.takes_256, &[7; 256], effort),
         &Behind::<256>(effort),
-    );
-    session.compare(
-        "enqueue, shared stream",
-        Some(60.0),
-        |rig| Shared(rig, &rig.takes_16).behind(effort, &[7; 16]),
-        &Behind::<16>(effort),
-    );
-    session.compare(
-        "enqueue, shared by two threads",
-        None,
-        |rig| Shared(rig, &rig.takes_16).by_two(effort, &[7; 16]),
-        &ByTwo::<16>(effort),
     );
 }
 
@@ -69,12 +69,13 @@ impl Shared<'_> {
         let Self(rig, kernel) = self;
         let (stream, mut gate) = (rig.stream(), rig.gate());
         sample(effort, BATCH, |samples| {
-            gate.hold([&stream]);
+            gate.close();
+            gate.hold(&stream);
             for _ in 0..BATCHES {
                 samples.time(|| launch(&stream, kernel, black_box(arguments)));
             }
             gate.open();
-            crate::device::must(stream.synchronize());
+            must(stream.synchronize());
         })
     }
 
@@ -86,7 +87,7 @@ impl Shared<'_> {
             for _ in 0..BATCHES {
                 samples.time(|| launch(&stream, kernel, black_box(arguments)));
             }
-            crate::device::must(stream.synchronize());
+            must(stream.synchronize());
         })
     }
 
@@ -95,10 +96,11 @@ impl Shared<'_> {
         let (stream, mut gate) = (rig.stream(), rig.gate());
         let submit = || launch(&stream, kernel, black_box(arguments));
         sample(effort, BATCH, |samples| {
-            gate.hold([&stream]);
+            gate.close();
+            gate.hold(&stream);
             beside_another(samples, submit);
             gate.open();
-            crate::device::must(stream.synchronize());
+            must(stream.synchronize());
         })
     }
 }
@@ -108,14 +110,14 @@ fn go_ahead(stream: &Stream, mut submit: impl FnMut()) {
     for _ in 0..AHEAD {
         submit();
     }
-    crate::device::must(stream.flush());
+    must(stream.flush());
     while stream.depth() >= AHEAD {
         spin_loop();
     }
 }
 
 /// Times `submit` on this thread while another one does the same.
-fn beside_another(samples: &mut Samples, submit: impl Fn() + Sync) {
+pub(crate) fn beside_another(samples: &mut Samples, submit: impl Fn() + Sync) {
     let start = Barrier::new(2);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -128,72 +130,5 @@ fn beside_another(samples: &mut Samples, submit: impl Fn() + Sync) {
         for _ in 0..BATCHES {
             samples.time(&submit);
         }
-    });
-}
-
-/// A task with so many bytes of arguments, not taken meanwhile.
-struct Behind<const BYTES: usize>(Effort);
-
-impl<const BYTES: usize> Measured for Behind<BYTES> {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
-        let lane = runtime.lane();
-        let arguments = [7_u8; BYTES];
-        Some(sample(self.0, BATCH, |samples| {
-            let gate = runtime.hold(&lane);
-            for _ in 0..BATCHES {
-                samples.time(|| spawn_with(&lane, black_box(arguments)));
-            }
-            gate.set();
-            lane.synchronize();
-        }))
-    }
-}
-
-/// The same, taken as it comes.
-struct Racing<const BYTES: usize>(Effort);
-
-impl<const BYTES: usize> Measured for Racing<BYTES> {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
-        let lane = runtime.lane();
-        let arguments = [7_u8; BYTES];
-        let taken = Arc::new(AtomicU64::new(0));
-        Some(sample(self.0, BATCH, |samples| {
-            taken.store(0, Ordering::Relaxed);
-            for _ in 0..AHEAD {
-                let taken = Arc::clone(&taken);
-                lane.spawn(move || {
-                    taken.fetch_add(1, Ordering::Relaxed);
-                });
-            }
-            while taken.load(Ordering::Relaxed) == 0 {
-                spin_loop();
-            }
-            for _ in 0..BATCHES {
-                samples.time(|| spawn_with(&lane, black_box(arguments)));
-            }
-            lane.synchronize();
-        }))
-    }
-}
-
-/// The same from two threads.
-struct ByTwo<const BYTES: usize>(Effort);
-
-impl<const BYTES: usize> Measured for ByTwo<BYTES> {
-    fn on<R: Runtime>(&self, runtime: &R) -> Option<Samples> {
-        let lane = runtime.lane();
-        let arguments = [7_u8; BYTES];
-        Some(sample(self.0, BATCH, |samples| {
-            let gate = runtime.hold(&lane);
-            beside_another(samples, || spawn_with(&lane, black_box(arguments)));
-            gate.set();
-            lane.synchronize();
-        }))
-    }
-}
-
-fn spawn_with<const BYTES: usize>(lane: &impl Lane, arguments: [u8; BYTES]) {
-    lane.spawn(move || {
-        black_box(arguments);
     });
 }
