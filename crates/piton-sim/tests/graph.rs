@@ -9,7 +9,13 @@ use piton_driver::{
     GraphNode, Grid, Kernel, NodeWork, Operation, Position, Queue, WaitOutcome,
 };
 use piton_sim::{FaultPlan, ScheduleOrder, SimConfig, Trigger};
-use std::{panic::Location, sync::Arc};
+use std::{
+    panic::Location,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 use support::{accepted, config, fill, free, kernel, machine, queue, read};
 
 #[track_caller]
@@ -203,6 +209,50 @@ fn a_loop_without_end_lets_others_run_and_ends_with_its_device() {
         let failure = looping.failure().unwrap();
         assert_eq!(failure.position, position);
         assert_eq!(failure.error.kind, ErrorKind::DeviceLost);
+    }
+}
+
+#[test]
+fn an_abort_ends_a_loop_between_two_nodes_and_what_is_queued_behind_it() {
+    for config in [
+        config(1),
+        config(1).in_virtual_time(5, ScheduleOrder::Seeded),
+    ] {
+        let (_driver, device) = machine(config);
+        let (queue, flag) = (queue(&device), device.memory().allocate(1024).unwrap());
+        let runs = Arc::new(AtomicU32::new(0));
+        let (aborted, counted) = (Arc::clone(&queue), Arc::clone(&runs));
+        let aborts = NodeWork::CallHost(Arc::new(move || {
+            if counted.fetch_add(1, Ordering::AcqRel) == 2 {
+                aborted.abort().unwrap();
+            }
+        }));
+        let after = node(word(flag, 9, 1024), &[0]);
+        let body = vec![node(aborts, &[]), after];
+        let condition = flag;
+        let graph = instantiate(
+            &device,
+            vec![
+                node(word(flag, 1, 1024), &[]),
+                node(NodeWork::While { condition, body }, &[0]),
+                node(word(flag, 3, 1024), &[1]),
+            ],
+        );
+        let first = accepted(fill(&queue, flag, 0, 1024));
+        let position = run(&queue, &graph);
+        let last = accepted(fill(&queue, flag, 4, 1024));
+        assert_eq!(queue.wait(last, None), Ok(WaitOutcome::Reached));
+        let failure = queue.failure().unwrap();
+        assert!(first < failure.position);
+        assert_eq!(failure.position, position);
+        assert_eq!(failure.error.kind, ErrorKind::Aborted);
+        assert_eq!(runs.load(Ordering::Acquire), 3);
+        assert_eq!(read(&device, flag, 1), [9], "nothing ran after the abort");
+        queue.clear_failure().unwrap();
+        drop(graph);
+        accepted(fill(&queue, flag, 5, 1024));
+        finish(&queue);
+        assert_eq!(read(&device, flag, 1), [5]);
     }
 }
 
