@@ -18,6 +18,8 @@ use std::time::Instant;
 const COUNTS: [usize; 5] = [1, 8, 64, 1000, 10_000];
 /// Launches a stream in one round.
 const BURST: usize = 16;
+/// The same, as a batch.
+const BATCH: u32 = 16;
 /// Commands a stream holds: many streams have small rings.
 pub(crate) const COMMANDS: u32 = 64;
 /// Ways to launch, each with two figures.
@@ -73,7 +75,6 @@ pub(crate) fn measure(session: &mut Session) {
 fn launches(rig: &Rig, effort: Effort) -> Sheet {
     let mut first: Option<[f64; FIGURES]> = None;
     let row = |count: usize| {
-        let effort = effort.fewer(count.clamp(4, 20));
         let [a, b] = costs::<Exclusive>(rig, count, effort, Turns::Bursts);
         let [c, d] = costs::<Stream>(rig, count, effort, Turns::Bursts);
         let [e, f] = costs::<Stream>(rig, count, effort, Turns::OneByOne);
@@ -99,44 +100,54 @@ fn launches(rig: &Rig, effort: Effort) -> Sheet {
     }
 }
 
-/// Submitting alone, and all of it.
+/// Submitting alone, by sixteen launches timed together, and all of it, by the round.
 fn costs<T: Target>(rig: &Rig, count: usize, effort: Effort, turns: Turns) -> [f64; 2] {
     let targets: Vec<T> = (0..count).map(|_| T::new(rig)).collect();
-    let batch = u32::try_from(count * BURST).unwrap_or(u32::MAX);
     let mut gate = rig.gate();
     // Until every ring has come round: what the system does when a page is touched first is not what is asked here.
     for _ in 0..=COMMANDS as usize / BURST {
-        round(rig, &targets, turns);
+        round(rig, &targets, turns, |sixteen| sixteen());
         targets.iter().for_each(T::finish);
     }
-    let submit = sample(effort, batch, |samples| {
+    let submit = sample(effort, BATCH, |samples| {
         gate.close();
         for target in &targets {
             target.hold(&gate);
         }
-        let started = Instant::now();
-        round(rig, &targets, turns);
-        samples.push(started.elapsed());
+        round(rig, &targets, turns, |sixteen| {
+            let started = Instant::now();
+            sixteen();
+            samples.push(started.elapsed());
+        });
         gate.open();
         targets.iter().for_each(T::finish);
     });
-    let to_the_end = sample(effort, batch, |samples| {
+    let batch = BATCH.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+    let to_the_end = sample(effort.fewer(count.clamp(4, 20)), batch, |samples| {
         let started = Instant::now();
-        round(rig, &targets, turns);
+        round(rig, &targets, turns, |sixteen| sixteen());
         targets.iter().for_each(T::finish);
         samples.push(started.elapsed());
     });
     [submit.quantiles().p50, to_the_end.quantiles().p50]
 }
 
-fn round<T: Target>(rig: &Rig, targets: &[T], turns: Turns) {
-    let (outer, inner) = match turns {
-        Turns::Bursts => (1, BURST),
-        Turns::OneByOne => (BURST, 1),
-    };
-    for _ in 0..outer {
-        for target in targets {
-            target.burst(rig, inner);
+/// Sixteen launches into each, handed to `run` by sixteen.
+fn round<T: Target>(rig: &Rig, targets: &[T], turns: Turns, mut run: impl FnMut(&mut dyn FnMut())) {
+    match turns {
+        Turns::Bursts => {
+            for target in targets {
+                run(&mut || target.burst(rig, BURST));
+            }
+        }
+        Turns::OneByOne => {
+            let mut next = targets.iter().cycle();
+            for _ in targets {
+                run(&mut || {
+                    let sixteen = next.by_ref().take(BURST);
+                    sixteen.for_each(|target| target.burst(rig, 1));
+                });
+            }
         }
     }
 }
