@@ -110,8 +110,8 @@ pub struct QueueOptions {
     pub compute_units: Option<ComputeUnitSet>,
     /// A name for traces and dumps.
     pub label: Option<Arc<str>>,
-    /// How many commands it holds at most, between 1 and [`Limits::queue_commands`](crate::Limits::queue_commands);
-    /// that limit itself if not said. A device may round up to a power of two.
+    /// How many commands it holds at most, between 1 and [`Limits::queue_commands`](crate::Limits::queue_commands). A
+    /// device may round up to a power of two, and chooses where nothing is said.
     pub commands: Option<u32>,
     /// What becomes of commands behind one that failed.
     pub on_failure: OnFailure,
@@ -215,6 +215,9 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
 
     /// The hardware queue it is placed on.
     fn hardware_queue(&self) -> HardwareQueue;
+
+    /// How many commands it holds: submitted and not ended.
+    fn capacity(&self) -> u64;
 
     /// The last position given out. Does not block.
     fn submitted(&self) -> Position;

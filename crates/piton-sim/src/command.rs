@@ -56,18 +56,28 @@ impl KernelRef {
     }
 }
 
+/// Bytes of arguments that have room in the command itself.
+pub(crate) const INLINE_BYTES: usize = 16;
+
+/// Where a launch's arguments, and behind them its extents, are.
+pub(crate) enum Arguments {
+    /// Here.
+    Inline {
+        length: u8,
+        bytes: [u8; INLINE_BYTES],
+    },
+    /// In the queue's parameter ring.
+    Ring(Reservation),
+    /// In memory of their own: they are too many for the ring.
+    Own(Box<[u8]>),
+}
+
 /// One command.
 pub(crate) enum Command {
     Launch {
         kernel: KernelRef,
         grid: Grid,
-        arguments: Reservation,
-    },
-    /// A launch whose arguments are too many for the ring.
-    LaunchLarge {
-        kernel: KernelRef,
-        grid: Grid,
-        arguments: Box<[u8]>,
+        arguments: Arguments,
     },
     CopyToDevice {
         dst: DeviceRange,
@@ -134,7 +144,7 @@ const _: () = assert!(size_of::<Entry>() == 64, "a command is one cache line");
 impl Command {
     pub(crate) fn operation(&self) -> Operation {
         match self {
-            Self::Launch { .. } | Self::LaunchLarge { .. } => Operation::Launch,
+            Self::Launch { .. } => Operation::Launch,
             Self::CopyToDevice { .. } => Operation::CopyToDevice,
             Self::CopyToHost { .. } => Operation::CopyToHost,
             Self::CopyOnDevice { .. } => Operation::CopyOnDevice,
@@ -154,7 +164,7 @@ impl Command {
     /// The kernel, for launches.
     pub(crate) fn kernel(&self) -> Option<&SimKernel> {
         match self {
-            Self::Launch { kernel, .. } | Self::LaunchLarge { kernel, .. } => {
+            Self::Launch { kernel, .. } => {
                 #[expect(unsafe_code, reason = "a counted reference, without the count")]
                 // SAFETY: a command that can be borrowed has not ended.
                 Some(unsafe { kernel.get() })
@@ -168,7 +178,6 @@ impl Command {
         matches!(
             self,
             Self::Launch { .. }
-                | Self::LaunchLarge { .. }
                 | Self::CopyToDevice { .. }
                 | Self::CopyOnDevice { .. }
                 | Self::CopyPeer { .. }

@@ -10,7 +10,7 @@ mod record;
 mod stalling;
 
 use crate::{
-    command::{Command, Entry},
+    command::{Arguments, Command, Entry},
     graph::{self, Plan},
     machine::DeviceCore,
     plan,
@@ -188,7 +188,10 @@ fn skip(queue: &Arc<QueueCore>, position: u64, result: Result<(), ErrorKind>) ->
     let entry = unsafe { queue.ring.take(position) };
     let what = (entry.command.operation(), entry.origin);
     match &entry.command {
-        Command::Launch { arguments, .. } => queue.parameters.release(*arguments),
+        Command::Launch {
+            arguments: Arguments::Ring(reservation),
+            ..
+        } => queue.parameters.release(*reservation),
         Command::SignalSemaphore { semaphore, .. } => semaphore.settle(queue, position, false),
         _ => {}
     }

@@ -76,6 +76,14 @@ impl<'a> GridJob<'a> {
         self.participants.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Runs all blocks on this thread alone; returns the first fault. The launch was never on offer.
+    pub(crate) fn run_alone(self) -> Result<(), Fault> {
+        for number in 0..self.grid.blocks().unwrap_or(0) {
+            self.call(number)?;
+        }
+        Ok(())
+    }
+
     /// Another thread is about to help; the launch is still on offer.
     pub(crate) fn enter(&self) {
         self.tally.enter();
@@ -95,9 +103,12 @@ impl<'a> GridJob<'a> {
         if self.tally.has_fault() {
             return self.tally.finish_one(Ok(()));
         }
+        self.tally.finish_one(self.call(number));
+    }
+
+    fn call(&self, number: u64) -> Result<(), Fault> {
         let block = Block::new(self, number);
         let body = AssertUnwindSafe(|| self.kernel.definition.run(&block));
-        let result = catch_unwind(body).unwrap_or(Err(Fault::Panicked));
-        self.tally.finish_one(result);
+        catch_unwind(body).unwrap_or(Err(Fault::Panicked))
     }
 }

@@ -30,8 +30,10 @@ use std::{
 /// the user's half on arm64, so the host cannot use one as a pointer by mistake.
 const FIRST_DEVICE: u64 = 0x40;
 
-/// Commands a queue holds.
+/// Commands a queue holds at most.
 pub(crate) const QUEUE_COMMANDS: u32 = 1024;
+/// Commands a queue holds if nobody says: 16 KiB of them, small enough that rings of many streams stay in a cache.
+pub(crate) const DEFAULT_COMMANDS: u32 = 256;
 /// Queues a device has at most.
 pub(crate) const MAX_QUEUES: u32 = 16_384;
 

@@ -16,7 +16,7 @@ pub(crate) fn plan(queue: &QueueCore, command: &Command, submitted_at: u64) -> O
     let earliest = queue.ready_at(submitted_at);
     let host = device.config.host_bytes_per_second;
     let duration = match command {
-        Command::Launch { kernel, grid, .. } | Command::LaunchLarge { kernel, grid, .. } => {
+        Command::Launch { kernel, grid, .. } => {
             #[expect(unsafe_code, reason = "a counted reference, without the count")]
             // SAFETY: a command that can be borrowed has not ended.
             let kernel = unsafe { kernel.get() };

@@ -73,6 +73,7 @@ impl<T> Ring<T> {
     ///
     /// # Safety
     /// The caller is the only producer, and the command one capacity before has ended.
+    #[inline]
     pub(crate) unsafe fn publish(&self, value: T) -> u64 {
         let position = self.submitted.load(Ordering::Relaxed) + 1;
         self.slot(position).with_mut(|slot| {

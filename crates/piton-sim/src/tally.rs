@@ -94,13 +94,15 @@ impl BlockTally {
     /// Waits until every guest has left; returns the first fault. The owner calls it when no block is left to claim
     /// and no guest can enter any more.
     pub(crate) fn wait(&self) -> Result<(), Fault> {
+        let mut kept = self.kept.lock();
         for _ in 0..LOOKS {
-            if self.kept.lock().guests == 0 {
+            if kept.guests == 0 {
                 break;
             }
+            drop(kept);
             hint::spin_loop();
+            kept = self.kept.lock();
         }
-        let mut kept = self.kept.lock();
         while kept.guests > 0 {
             self.none_left.wait(&mut kept);
         }

@@ -66,6 +66,9 @@ unsafe impl Queue for ModelQueue {
     fn hardware_queue(&self) -> HardwareQueue {
         HardwareQueue(0)
     }
+    fn capacity(&self) -> u64 {
+        self.submitted
+    }
     fn submitted(&self) -> Position {
         Position::new(self.submitted)
     }

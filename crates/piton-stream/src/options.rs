@@ -27,7 +27,7 @@ pub struct StreamOptions {
     /// What a submitting call does when the stream has no room.
     pub when_full: WhenFull,
     /// How many commands it holds, at most what the device allows
-    /// ([`Limits::queue_commands`](piton_driver::Limits::queue_commands)), which is also the default. Memory a stream
+    /// ([`Limits::queue_commands`](piton_driver::Limits::queue_commands)); the device chooses if nothing is said. Memory a stream
     /// takes grows with it.
     pub commands: Option<u32>,
     /// What becomes of commands behind one that failed.

@@ -43,7 +43,7 @@ impl fmt::Debug for Stream {
 
 impl Stream {
     pub(crate) fn new(parts: Parts) -> Self {
-        let capacity = u64::from(parts.device.info().limits.queue_commands);
+        let capacity = parts.queue.capacity();
         Self { parts, capacity }
     }
 

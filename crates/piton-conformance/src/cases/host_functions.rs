@@ -145,7 +145,7 @@ fn a_full_queue_leaves_the_function(subject: &Subject) -> Checked {
     let stage = Stage::open(subject)?;
     let queue = stage.queue()?;
     let gate = Gate::close(&stage, &queue)?;
-    let limit = stage.device.info().limits.queue_commands;
+    let limit = queue.capacity();
     let mut function = None;
     for _ in 0..=limit {
         function = boxed(|| {});

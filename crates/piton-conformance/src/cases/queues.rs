@@ -207,7 +207,7 @@ fn a_wait_gives_up_at_its_deadline(subject: &Subject) -> Checked {
 fn a_full_queue_says_so_and_has_room_again(subject: &Subject) -> Checked {
     let stage = Stage::open(subject)?;
     let (queue, buffer) = (stage.queue()?, stage.buffer(64)?);
-    let limit = u64::from(stage.device.info().limits.queue_commands);
+    let limit = queue.capacity();
     let gate = Gate::close(&stage, &queue)?;
     let mut last = queue.submitted();
     while let Admission::Accepted(position) = fill_word(&queue, &buffer, 1)? {

@@ -6,7 +6,7 @@
 )]
 
 use crate::{
-    command::{Command, Entry, KernelRef},
+    command::{Arguments, Command, Entry, KernelRef},
     fault::KernelFate,
     grid::GridJob,
     host_function::{self, HostCall},
@@ -40,22 +40,20 @@ pub(super) fn perform(
             grid,
             arguments,
         } => {
-            // SAFETY: the front is the caller's, and the reservation is released after the last use of the bytes.
-            let bytes = unsafe { queue.parameters.get(*arguments) };
+            let bytes = match arguments {
+                Arguments::Inline { length, bytes } => &bytes[..usize::from(*length)],
+                // SAFETY: the front is the caller's, and the reservation is released after the last use of the bytes.
+                Arguments::Ring(reservation) => unsafe { queue.parameters.get(*reservation) },
+                Arguments::Own(bytes) => bytes,
+            };
             let Some(result) = launch(queue, position, *kernel, *grid, bytes) else {
                 return Outcome::Hangs;
             };
-            queue.parameters.release(*arguments);
+            if let Arguments::Ring(reservation) = arguments {
+                queue.parameters.release(*reservation);
+            }
             result
         }
-        Command::LaunchLarge {
-            kernel,
-            grid,
-            arguments,
-        } => match launch(queue, position, *kernel, *grid, arguments) {
-            Some(result) => result,
-            None => return Outcome::Hangs,
-        },
         Command::CallHost { .. } => return call_host(queue, position, record),
         Command::WaitQueue {
             queue: other,
@@ -180,8 +178,7 @@ pub(crate) fn run_grid(
     let result = if is_shared {
         engine.run_shared(&job)
     } else {
-        job.take_part();
-        job.finish()
+        job.run_alone()
     };
     result.map_err(ErrorKind::KernelFault)
 }

@@ -5,7 +5,7 @@ use crate::{
     deadlock::Waits,
     device::SimDevice,
     front::FrontMark,
-    machine::{DeviceCore, HardwareLoad, MAX_QUEUES, QUEUE_COMMANDS},
+    machine::{DEFAULT_COMMANDS, DeviceCore, HardwareLoad, MAX_QUEUES, QUEUE_COMMANDS},
     parameters::ParameterRing,
     progress::Progress,
     ring::Ring,
@@ -60,7 +60,7 @@ impl Queues for SimDevice {
 /// How many commands a queue holds: what was asked for, rounded up to a power of two.
 fn commands(wanted: Option<u32>) -> Result<u32, ErrorKind> {
     match wanted {
-        None => Ok(QUEUE_COMMANDS),
+        None => Ok(DEFAULT_COMMANDS),
         Some(commands) if (1..=QUEUE_COMMANDS).contains(&commands) => {
             Ok(commands.next_power_of_two())
         }

@@ -8,7 +8,7 @@
 use super::{Producer, QueueCore, Watcher, writer::SimWriter};
 use crate::{
     check,
-    command::{Command, Entry, KernelRef},
+    command::{Arguments, Command, Entry, INLINE_BYTES, KernelRef},
     engine::Deadlock,
 };
 use piton_driver as contract;
@@ -26,6 +26,7 @@ pub(crate) struct SimQueue {
 }
 
 impl QueueCore {
+    #[inline]
     fn has_room(&self, producer: &mut Producer) -> bool {
         let (submitted, capacity) = (self.ring.submitted(), self.ring.capacity());
         if submitted - producer.completed >= capacity {
@@ -35,6 +36,7 @@ impl QueueCore {
     }
 
     /// A launch with its arguments copied; `None` where there is no room for them, or for the command.
+    #[inline]
     fn pack(
         &self,
         producer: &mut Producer,
@@ -44,31 +46,39 @@ impl QueueCore {
         if !self.has_room(producer) {
             return None;
         }
-        let grid = launch.grid;
-        let bytes = launch.arguments.len() + size_of_val(launch.extents);
-        if !self.parameters.holds(bytes) {
-            let extents = bytemuck::cast_slice(launch.extents);
-            let arguments = [launch.arguments, extents].concat().into_boxed_slice();
-            return Some(Command::LaunchLarge {
-                kernel,
-                grid,
-                arguments,
-            });
-        }
-        let claimed = &mut producer.claimed;
-        // SAFETY: whoever has the producer is the only one, and the size was asked about.
-        let arguments = unsafe {
-            self.parameters
-                .push(claimed, launch.arguments, launch.extents)
-        }?;
         Some(Command::Launch {
             kernel,
-            grid,
-            arguments,
+            grid: launch.grid,
+            arguments: self.place(producer, launch)?,
         })
     }
 
+    /// A launch's arguments, and behind them its extents, copied to where they stay until it has ended; `None` where
+    /// there is no room.
+    #[inline]
+    fn place(&self, producer: &mut Producer, launch: &Launch<'_>) -> Option<Arguments> {
+        let extents: &[u8] = bytemuck::cast_slice(launch.extents);
+        let packed = launch.arguments;
+        let length = packed.len() + extents.len();
+        if length <= INLINE_BYTES {
+            let mut bytes = [0; INLINE_BYTES];
+            bytes[..packed.len()].copy_from_slice(packed);
+            bytes[packed.len()..length].copy_from_slice(extents);
+            let length = u8::try_from(length).ok()?;
+            return Some(Arguments::Inline { length, bytes });
+        }
+        if !self.parameters.holds(length) {
+            let own = [packed, extents].concat().into_boxed_slice();
+            return Some(Arguments::Own(own));
+        }
+        let claimed = &mut producer.claimed;
+        // SAFETY: whoever has the producer is the only one, and the size was asked about.
+        let reservation = unsafe { self.parameters.push(claimed, packed, launch.extents) }?;
+        Some(Arguments::Ring(reservation))
+    }
+
     /// Puts a checked command into the ring, without starting it.
+    #[inline]
     fn publish(
         self: &Arc<Self>,
         producer: &mut Producer,
@@ -150,6 +160,7 @@ impl Drop for SimQueue {
 
 impl SimQueue {
     /// Checks a launch, and that the queue keeps its kernel.
+    #[inline]
     fn check_launch(
         &self,
         producer: &mut Producer,
@@ -328,6 +339,10 @@ unsafe impl Queue for SimQueue {
 
     fn hardware_queue(&self) -> HardwareQueue {
         HardwareQueue(self.core.hardware)
+    }
+
+    fn capacity(&self) -> u64 {
+        self.core.ring.capacity()
     }
 
     fn submitted(&self) -> Position {

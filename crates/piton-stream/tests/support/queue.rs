@@ -89,6 +89,9 @@ unsafe impl Queue for FakeQueue {
     fn hardware_queue(&self) -> HardwareQueue {
         self.hardware
     }
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
     fn submitted(&self) -> Position {
         Position::new(self.machine.inner.lock().books[self.index].submitted)
     }
