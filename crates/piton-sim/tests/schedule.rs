@@ -23,6 +23,7 @@ fn seeded(seed: u64) -> SimConfig {
 fn with_priority(device: &Arc<dyn Device>, number: i32) -> Arc<dyn Queue> {
     let options = QueueOptions {
         priority: Priority(number),
+        commands: Some(1024),
         ..QueueOptions::default()
     };
     device.queues().create(&options).unwrap()
