@@ -4,7 +4,8 @@
 //! stream: so the marks are a stack, and a wait for any stream on it is refused.
 
 use crate::{
-    Facet, Offence, Stream, StreamError,
+    Facet, Offence, Stream, StreamError, Submission,
+    admission::{Admitting, Work},
     lane_state::LaneState,
     witness::{Call, Submitted, Witness},
 };
@@ -14,6 +15,7 @@ use piton_sync::Mutex;
 use piton_timeline::Timepoint;
 use std::{
     cell::RefCell,
+    future::Future,
     panic::Location,
     sync::{Arc, Weak},
 };
@@ -135,9 +137,28 @@ impl Stream {
         &self,
         function: impl FnOnce() + Send + 'static,
     ) -> Result<Timepoint, StreamError> {
-        let origin = Location::caller();
-        self.not_in_capture(Offence::HostFunctionOnce, origin)?;
-        self.call_marked(function, origin)
+        self.admit(self.call_work(function), Location::caller())
+    }
+
+    /// As [`call_host`](Self::call_host), and never blocks. The function is dropped where there is no room.
+    ///
+    /// # Errors
+    /// As [`call_host`](Self::call_host), without the two about room.
+    #[track_caller]
+    pub fn try_call_host(
+        &self,
+        function: impl FnOnce() + Send + 'static,
+    ) -> Result<Submission, StreamError> {
+        self.call_work(function).offer(self, Location::caller())
+    }
+
+    /// As [`call_host`](Self::call_host), as a future that waits for room and ends when the call is accepted.
+    #[track_caller]
+    pub fn call_host_async(
+        &self,
+        function: impl FnOnce() + Send + 'static,
+    ) -> impl Future<Output = Result<Timepoint, StreamError>> + Send + '_ {
+        Admitting::new(self, self.call_work(function), Location::caller())
     }
 
     /// As [`call_host`](Self::call_host), with a function that a replay of a captured graph calls again each time.
@@ -157,22 +178,50 @@ impl Stream {
             let work = NodeWork::CallHost(Arc::new(function));
             return self.capture_work(&recording, work, origin);
         }
-        self.call_marked(function, origin)
+        self.admit(self.call_work(function).that_replays(), origin)
     }
 
-    fn call_marked(
-        &self,
-        function: impl FnOnce() + Send + 'static,
-        origin: Origin,
-    ) -> Result<Timepoint, StreamError> {
-        let Some(facet) = self.device().host_functions() else {
-            return Err(self.lacks(Facet::HostFunctions));
-        };
+    fn call_work(&self, function: impl FnOnce() + Send + 'static) -> CallWork {
         let call = self.registry().witness().map(Call::new);
-        let submitted = Submitted::Call(call.as_ref().map(Call::id));
-        let mut function = Some(marked(self.state(), call, function));
-        self.admit(submitted, origin, &mut || {
-            facet.call(self.queue(), &mut function, origin)
+        CallWork {
+            id: call.as_ref().map(Call::id),
+            function: Some(marked(self.state(), call, function)),
+            works_once: true,
+        }
+    }
+}
+
+/// A host function to be submitted.
+struct CallWork {
+    /// Its number at the sanitizer, if there is one.
+    id: Option<FunctionId>,
+    /// Taken with the command.
+    function: Option<HostFunction>,
+    works_once: bool,
+}
+
+impl CallWork {
+    /// The same, of a function that a capture would have recorded.
+    fn that_replays(self) -> Self {
+        Self {
+            works_once: false,
+            ..self
+        }
+    }
+}
+
+impl Work for CallWork {
+    type Output = Timepoint;
+
+    fn offer(&mut self, stream: &Stream, origin: Origin) -> Result<Submission, StreamError> {
+        if self.works_once {
+            stream.not_in_capture(Offence::HostFunctionOnce, origin)?;
+        }
+        let Some(facet) = stream.device().host_functions() else {
+            return Err(stream.lacks(Facet::HostFunctions));
+        };
+        stream.put(Submitted::Call(self.id), origin, || {
+            facet.call(stream.queue(), &mut self.function, origin)
         })
     }
 }

@@ -39,6 +39,7 @@
 //! |---|---|
 //! | make streams | [`Streams::create`], [`StreamOptions`] |
 //! | run a kernel, copy, fill | [`Stream::launch`] and its like; [`Command`](piton_driver::Command) with [`Stream::submit`] |
+//! | submit much from one thread, without locks | [`Stream::writer`], [`Writer`] |
 //! | submit without blocking the thread | [`Stream::try_submit`], [`Stream::submit_async`] |
 //! | run a host function in order | [`Stream::call_host`] |
 //! | remember a place | [`Stream::now`], [`Stream::record`], [`Stream::record_timed`] |
@@ -59,7 +60,8 @@
 //!
 //! # Lock order
 //! The sanitizer's, where there is one, is outermost: it is held while a command is offered. `Witness`'s comes
-//! before it. `registry::Lanes`, then `Link`, then whatever the driver takes inside its own non-blocking calls. The timeline
+//! before it. A [`Writer`]'s hold of its queue may come before the sanitizer's too, since nobody else submits to that
+//! queue meanwhile. `registry::Lanes`, then `Link`, then whatever the driver takes inside its own non-blocking calls. The timeline
 //! takes a slot's source, then `Link`. `Stamps` and `Relay` are leaves: nothing is taken under them.
 //! No lock is held while user code runs or a queue handle is dropped, since that may call into the driver.
 //!
@@ -88,6 +90,7 @@ mod submit;
 mod timestamp;
 mod wait;
 mod witness;
+mod writer;
 
 pub use capture::{Capture, CaptureError, Captured, Offence};
 pub use completion::Completion;
@@ -102,3 +105,4 @@ pub use registry::Streams;
 pub use semaphore::Semaphore;
 pub use stream::Stream;
 pub use submit::Submitting;
+pub use writer::Writer;

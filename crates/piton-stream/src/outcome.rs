@@ -12,6 +12,16 @@ pub enum Submission<T = Timepoint> {
     Full,
 }
 
+impl<T> Submission<T> {
+    /// The same, telling something else of what was taken.
+    pub fn map<U>(self, tell: impl FnOnce(T) -> U) -> Submission<U> {
+        match self {
+            Self::Accepted(taken) => Submission::Accepted(tell(taken)),
+            Self::Full => Submission::Full,
+        }
+    }
+}
+
 /// What a wait of a stream for a timepoint cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {

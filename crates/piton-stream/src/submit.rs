@@ -6,11 +6,17 @@
 )]
 
 use crate::{
-    Facet, Stream, StreamError, Submission, admission::next, relay::Watch, witness::Submitted,
+    Facet, Stream, StreamError, Submission,
+    admission::{Admitting, Work},
+    witness::Submitted,
 };
-use piton_driver::{Command, Device, DevicePtr, FillPattern, Launch, Origin, PeerAddress};
+use piton_driver::{
+    Admission, Command, Device, DevicePtr, DriverError, FillPattern, Launch, Origin, PeerAddress,
+    Queue,
+};
 use piton_timeline::Timepoint;
 use std::{
+    borrow::Borrow,
     future::Future,
     panic::Location,
     pin::Pin,
@@ -40,17 +46,8 @@ impl Stream {
     /// the stream [is](Stream::begin_capture).
     #[track_caller]
     pub unsafe fn submit(&self, command: &Command<'_>) -> Result<Timepoint, StreamError> {
-        let origin = Location::caller();
-        supported(command, &**self.device())?;
-        if self.is_capturing()
-            && let Some(captured) = self.capture(command, origin)
-        {
-            return captured;
-        }
-        self.admit(Submitted::Command(command), origin, &mut || {
-            // SAFETY: the caller promised it for this command, which is accepted once at most.
-            unsafe { self.queue().submit(command, origin) }
-        })
+        // The caller promised what `OneCommand` asks.
+        self.admit(self.one(command), Location::caller())
     }
 
     /// As [`submit`](Self::submit), and never blocks.
@@ -63,17 +60,7 @@ impl Stream {
     /// As [`submit`](Self::submit), without the two about room.
     #[track_caller]
     pub unsafe fn try_submit(&self, command: &Command<'_>) -> Result<Submission, StreamError> {
-        let origin = Location::caller();
-        supported(command, &**self.device())?;
-        if self.is_capturing()
-            && let Some(captured) = self.capture(command, origin)
-        {
-            return captured.map(Submission::Accepted);
-        }
-        self.try_admit(Submitted::Command(command), origin, &mut || {
-            // SAFETY: the caller promised it for this command.
-            unsafe { self.queue().submit(command, origin) }
-        })
+        self.one(command).offer(self, Location::caller())
     }
 
     /// As [`submit`](Self::submit), as a future that waits for room: it ends when the command is accepted, not
@@ -83,12 +70,21 @@ impl Stream {
     /// See [the safety of submission](#safety-of-submission), from now on.
     #[track_caller]
     pub unsafe fn submit_async<'a>(&'a self, command: Command<'a>) -> Submitting<'a> {
-        Submitting {
-            stream: self,
+        let work = OneCommand {
             command,
-            origin: Location::caller(),
-            room: None,
-            accepted: None,
+            door: self.queue(),
+        };
+        Submitting(Admitting::new(self, work, Location::caller()))
+    }
+
+    /// INVARIANT of `OneCommand`: callers were promised it.
+    fn one<'a, 'c>(
+        &'a self,
+        command: &'a Command<'c>,
+    ) -> OneCommand<&'a Command<'c>, &'a dyn Queue> {
+        OneCommand {
+            command,
+            door: self.queue(),
         }
     }
 
@@ -225,65 +221,69 @@ impl Stream {
     }
 }
 
+/// Where commands are offered: to the queue, as anybody may, or to the queue's only producer.
+pub(crate) trait Door {
+    /// # Safety
+    /// As [`Queue::submit`].
+    unsafe fn submit(
+        &mut self,
+        command: &Command<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError>;
+}
+
+impl Door for &dyn Queue {
+    unsafe fn submit(
+        &mut self,
+        command: &Command<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        // SAFETY: the caller promised the same.
+        unsafe { Queue::submit(*self, command, origin) }
+    }
+}
+
+/// A command to be submitted.
+///
+/// # Invariants
+/// Whoever made the value was promised what [`Queue::submit`] asks for the command, once.
+pub(crate) struct OneCommand<C, D> {
+    pub(crate) command: C,
+    pub(crate) door: D,
+}
+
+impl<'c, C: Borrow<Command<'c>>, D: Door> Work for OneCommand<C, D> {
+    type Output = Timepoint;
+
+    fn offer(&mut self, stream: &Stream, origin: Origin) -> Result<Submission, StreamError> {
+        let command = self.command.borrow();
+        supported(command, &**stream.device())?;
+        if stream.is_capturing()
+            && let Some(captured) = stream.capture(command, origin)
+        {
+            return captured.map(Submission::Accepted);
+        }
+        stream.put(Submitted::Command(command), origin, || {
+            // SAFETY: the type's invariant. The command is taken once at most: `Work` says that nothing is offered
+            // after that.
+            unsafe { self.door.submit(command, origin) }
+        })
+    }
+}
+
 /// A command on its way into a stream. Ends with the place where the command has ended, or with the error of
 /// [`Stream::submit`].
 ///
 /// Needs no particular executor. What its maker promised of the memory holds from when it was made.
 #[must_use = "nothing is submitted before it is polled"]
 #[derive(Debug)]
-pub struct Submitting<'a> {
-    stream: &'a Stream,
-    command: Command<'a>,
-    origin: Origin,
-    /// The wait for room, while there is none.
-    room: Option<Watch>,
-    accepted: Option<Timepoint>,
-}
+pub struct Submitting<'a>(Admitting<'a, OneCommand<Command<'a>, &'a dyn Queue>>);
 
 impl Future for Submitting<'_> {
     type Output = Result<Timepoint, StreamError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        loop {
-            if let Some(point) = this.accepted {
-                return Poll::Ready(Ok(point));
-            }
-            if let Some(room) = &mut this.room {
-                match room.poll(this.stream.queue(), cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(reached) => reached?,
-                }
-            }
-            this.offer()?;
-        }
-    }
-}
-
-impl Submitting<'_> {
-    /// Tries once; then either the command is accepted or there is room to wait for.
-    fn offer(&mut self) -> Result<(), StreamError> {
-        let (stream, command) = (self.stream, &self.command);
-        supported(command, &**stream.device())?;
-        if stream.is_capturing()
-            && let Some(captured) = stream.capture(command, self.origin)
-        {
-            self.accepted = Some(captured?);
-            return Ok(());
-        }
-        // Before the offer, as `admission` says.
-        let before = stream.queue().completed();
-        let submitted = Submitted::Command(command);
-        let taken = stream.try_admit(submitted, self.origin, &mut || {
-            // SAFETY: whoever made this value promised it for the command, which is accepted once at most:
-            // `accepted` is set then, and `poll` offers nothing afterwards.
-            unsafe { stream.queue().submit(command, self.origin) }
-        })?;
-        match taken {
-            Submission::Accepted(point) => self.accepted = Some(point),
-            Submission::Full => self.room = Some(Watch::new(next(before))),
-        }
-        Ok(())
+        Pin::new(&mut self.0).poll(cx)
     }
 }
 

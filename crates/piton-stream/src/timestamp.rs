@@ -7,10 +7,14 @@
 
 #![expect(unsafe_code, reason = "submits commands that name no memory")]
 
-use crate::{Event, Facet, Offence, Stream, StreamError, witness::Submitted};
-use piton_driver::{Command, DriverError, Operation, TimestampPool, Timestamps};
+use crate::{
+    Event, Facet, Offence, Stream, StreamError, Submission,
+    admission::{Admitting, Work},
+    witness::Submitted,
+};
+use piton_driver::{Command, DriverError, Operation, Origin, TimestampPool, Timestamps};
 use piton_sync::Mutex;
-use std::{fmt, mem, panic::Location, sync::Arc};
+use std::{fmt, future::Future, mem, panic::Location, sync::Arc};
 
 /// Slots asked of the device at a time.
 const SLOTS: u32 = 64;
@@ -108,28 +112,64 @@ impl Stream {
     /// [`Unsupported`](StreamError::Unsupported) where the device has no clock; otherwise as every submission.
     #[track_caller]
     pub fn record_timed(&self) -> Result<Event, StreamError> {
-        let origin = Location::caller();
+        self.admit(StampWork::default(), Location::caller())
+    }
+
+    /// As [`record_timed`](Self::record_timed), and never blocks.
+    ///
+    /// # Errors
+    /// As [`record_timed`](Self::record_timed), without the two about room.
+    #[track_caller]
+    pub fn try_record_timed(&self) -> Result<Submission<Event>, StreamError> {
+        StampWork::default().offer(self, Location::caller())
+    }
+
+    /// As [`record_timed`](Self::record_timed), as a future that waits for room and ends when the record is accepted.
+    #[track_caller]
+    pub fn record_timed_async(
+        &self,
+    ) -> impl Future<Output = Result<Event, StreamError>> + Send + '_ {
+        Admitting::new(self, StampWork::default(), Location::caller())
+    }
+}
+
+/// A time to be written.
+#[derive(Default)]
+struct StampWork {
+    /// Where to, from the first offer until it is taken.
+    slot: Option<Slot>,
+}
+
+impl Work for StampWork {
+    type Output = Event;
+
+    fn offer(&mut self, stream: &Stream, origin: Origin) -> Result<Submission<Event>, StreamError> {
         let offence = Offence::Command(Operation::WriteTimestamp);
-        self.not_in_capture(offence, origin)?;
-        let Some(facet) = self.device().timestamps() else {
-            return Err(self.lacks(Facet::Timestamps));
+        stream.not_in_capture(offence, origin)?;
+        let Some(facet) = stream.device().timestamps() else {
+            return Err(stream.lacks(Facet::Timestamps));
         };
-        let slot = self.state().stamps.take(facet)?;
+        let slot = match self.slot.take() {
+            Some(slot) => slot,
+            None => stream.state().stamps.take(facet)?,
+        };
         let command = Command::WriteTimestamp {
             pool: &slot.pool,
             index: slot.index,
         };
         // SAFETY: the command names no memory.
-        let point = self.admit(Submitted::Command(&command), origin, &mut || unsafe {
-            self.queue().submit(&command, origin)
+        let taken = stream.put(Submitted::Command(&command), origin, || unsafe {
+            stream.queue().submit(&command, origin)
         })?;
+        let Submission::Accepted(point) = taken else {
+            self.slot = Some(slot);
+            return Ok(Submission::Full);
+        };
         let stamp = Stamp {
             held: Mutex::new(Held::Slot(slot)),
         };
-        Ok(Event::new(
-            Arc::clone(self.state()),
-            point,
-            Some(Arc::new(stamp)),
-        ))
+        let state = Arc::clone(stream.state());
+        let event = Event::new(state, point, Some(Arc::new(stamp)));
+        Ok(Submission::Accepted(event))
     }
 }

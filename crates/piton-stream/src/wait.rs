@@ -8,12 +8,73 @@
 #![expect(unsafe_code, reason = "submits commands that name no memory")]
 
 use crate::{
-    Event, Stream, StreamError, Submission, Waited, lane_state::LaneState, link::Reach,
+    Event, Stream, StreamError, Submission, Waited,
+    admission::{Admitting, Work},
+    capture::CapturedPlace,
+    lane_state::LaneState,
+    link::Reach,
+    submit::Door,
     witness::Submitted,
 };
-use piton_driver::{Admission, Command, DriverError, Origin, Position, Queue};
+use piton_driver::{Command, Origin, Position, Queue};
 use piton_timeline::{Frontier, Timepoint};
-use std::{panic::Location, sync::Arc};
+use std::{future::Future, panic::Location, sync::Arc};
+
+/// A wait for a place of a lane, to be left out, made, or written down in a capture.
+pub(crate) struct WaitWork<'a, D> {
+    state: &'a LaneState,
+    point: Timepoint,
+    captured: Option<&'a CapturedPlace>,
+    door: D,
+}
+
+impl<'a, D: Door> WaitWork<'a, D> {
+    pub(crate) fn new(event: &'a Event, door: D) -> Self {
+        Self {
+            state: event.state(),
+            point: event.timepoint(),
+            captured: event.captured().map(|place| &**place),
+            door,
+        }
+    }
+}
+
+impl<D: Door> Work for WaitWork<'_, D> {
+    type Output = Waited;
+
+    fn offer(
+        &mut self,
+        stream: &Stream,
+        origin: Origin,
+    ) -> Result<Submission<Waited>, StreamError> {
+        let (state, point) = (self.state, self.point);
+        stream.owns(state, point)?;
+        if let Some(place) = self.captured {
+            let waited = stream.wait_captured(place, origin);
+            return waited.map(Submission::Accepted);
+        }
+        if let Some(recording) = stream.state().capture.get() {
+            let has_ended_well = state.query(point) == Ok(true);
+            let waited = stream.wait_outside(&recording, has_ended_well, point, origin);
+            return waited.map(Submission::Accepted);
+        }
+        let (queue, position) = match stream.need(state, point)? {
+            Need::Nothing(waited) => {
+                return Ok(Submission::Accepted(stream.left_out(point, waited)));
+            }
+            Need::Command(queue, position) => (queue, position),
+        };
+        let command = Command::WaitQueue {
+            queue: &*queue,
+            position,
+        };
+        let taken = stream.put(Submitted::Wait(point), origin, || {
+            // SAFETY: the command names no memory.
+            unsafe { self.door.submit(&command, origin) }
+        })?;
+        Ok(taken.map(|at| stream.waited(point, at)))
+    }
+}
 
 enum Need {
     Nothing(Waited),
@@ -32,12 +93,7 @@ impl Stream {
     /// [`Capture`](StreamError::Capture), for an event outside that has not ended well or one of another capture.
     #[track_caller]
     pub fn wait(&self, event: &Event) -> Result<Waited, StreamError> {
-        let origin = Location::caller();
-        self.owns(event)?;
-        if let Some(place) = event.captured() {
-            return self.wait_captured(place, origin);
-        }
-        self.wait_on(event.state(), event.timepoint(), origin)
+        self.admit(self.wait_work(event), Location::caller())
     }
 
     /// As [`wait`](Self::wait), and never blocks.
@@ -46,27 +102,20 @@ impl Stream {
     /// As [`wait`](Self::wait).
     #[track_caller]
     pub fn try_wait(&self, event: &Event) -> Result<Submission<Waited>, StreamError> {
-        let origin = Location::caller();
-        self.owns(event)?;
-        if let Some(place) = event.captured() {
-            return Ok(Submission::Accepted(self.wait_captured(place, origin)?));
-        }
-        let point = event.timepoint();
-        if self.is_capturing() {
-            let waited = self.wait_on(event.state(), point, origin)?;
-            return Ok(Submission::Accepted(waited));
-        }
-        let (other, position) = match self.need(event.state(), point)? {
-            Need::Nothing(waited) => return Ok(Submission::Accepted(self.left_out(point, waited))),
-            Need::Command(other, position) => (other, position),
-        };
-        let taken = self.try_admit(Submitted::Wait(point), origin, &mut || {
-            self.offer_wait(&*other, position, origin)
-        })?;
-        Ok(match taken {
-            Submission::Full => Submission::Full,
-            Submission::Accepted(at) => Submission::Accepted(self.waited(point, at)),
-        })
+        self.wait_work(event).offer(self, Location::caller())
+    }
+
+    /// As [`wait`](Self::wait), as a future that waits for room, not for the event.
+    #[track_caller]
+    pub fn wait_async<'a>(
+        &'a self,
+        event: &'a Event,
+    ) -> impl Future<Output = Result<Waited, StreamError>> + Send + 'a {
+        Admitting::new(self, self.wait_work(event), Location::caller())
+    }
+
+    fn wait_work<'a>(&'a self, event: &'a Event) -> WaitWork<'a, &'a dyn Queue> {
+        WaitWork::new(event, self.queue())
     }
 
     /// Later commands of this stream start when everything up to the point has ended; see
@@ -94,43 +143,27 @@ impl Stream {
         Ok(())
     }
 
-    fn owns(&self, event: &Event) -> Result<(), StreamError> {
-        if Arc::ptr_eq(event.state().timeline(), self.registry().timeline()) {
+    fn owns(&self, state: &LaneState, point: Timepoint) -> Result<(), StreamError> {
+        if Arc::ptr_eq(state.timeline(), self.registry().timeline()) {
             return Ok(());
         }
-        Err(StreamError::ForeignEvent {
-            point: event.timepoint(),
-        })
+        Err(StreamError::ForeignEvent { point })
     }
 
     fn wait_point(&self, point: Timepoint, origin: Origin) -> Result<Waited, StreamError> {
         if let Some(waited) = self.known(point) {
             return Ok(self.left_out(point, waited));
         }
-        match self.registry().resolve(point)? {
-            Some(state) => self.wait_on(&state, point, origin),
-            None => Ok(self.left_out(point, Waited::Done)),
-        }
-    }
-
-    fn wait_on(
-        &self,
-        state: &LaneState,
-        point: Timepoint,
-        origin: Origin,
-    ) -> Result<Waited, StreamError> {
-        if let Some(recording) = self.state().capture.get() {
-            let has_ended_well = state.query(point) == Ok(true);
-            return self.wait_outside(&recording, has_ended_well, point, origin);
-        }
-        let (other, position) = match self.need(state, point)? {
-            Need::Nothing(waited) => return Ok(self.left_out(point, waited)),
-            Need::Command(other, position) => (other, position),
+        let Some(state) = self.registry().resolve(point)? else {
+            return Ok(self.left_out(point, Waited::Done));
         };
-        let at = self.admit(Submitted::Wait(point), origin, &mut || {
-            self.offer_wait(&*other, position, origin)
-        })?;
-        Ok(self.waited(point, at))
+        let work = WaitWork {
+            state: &state,
+            point,
+            captured: None,
+            door: self.queue(),
+        };
+        self.admit(work, origin)
     }
 
     /// Whether a command is needed, and on which queue. No lock where the clock or a known end says that none is.
@@ -174,17 +207,6 @@ impl Stream {
             witness.left_out(self.id(), point);
         }
         waited
-    }
-
-    fn offer_wait(
-        &self,
-        queue: &(dyn Queue + 'static),
-        position: Position,
-        origin: Origin,
-    ) -> Result<Admission, DriverError> {
-        let command = Command::WaitQueue { queue, position };
-        // SAFETY: the command names no memory.
-        unsafe { self.queue().submit(&command, origin) }
     }
 
     /// Tells the timeline of a wait that was accepted at `at`. Only now: a clock that knew of it before would

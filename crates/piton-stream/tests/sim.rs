@@ -3,90 +3,14 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
-use piton_driver::{Device, DeviceId, DevicePtr, Driver, FillPattern, WaitOutcome};
-use piton_sim::{DeviceConfig, ScheduleOrder, SimConfig, SimDriver};
-use piton_stream::{Event, Semaphore, Stream, StreamError, StreamOptions, Streams};
+mod support;
+
+use piton_driver::WaitOutcome;
+use piton_sim::SimConfig;
+use piton_stream::{Event, Semaphore, StreamError};
 use piton_sync::{Mutex, thread};
-use piton_timeline::{Timeline, Timepoint};
-use std::{
-    future::Future,
-    pin::pin,
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker},
-};
-
-/// Bytes each filled at once by the tests.
-const BYTES: u64 = 4096;
-
-struct Bench {
-    _driver: SimDriver,
-    device: Arc<dyn Device>,
-    streams: Streams,
-}
-
-impl Bench {
-    fn new(config: SimConfig) -> Self {
-        let driver = SimDriver::new(config).unwrap();
-        let device = driver.open(DeviceId(0)).unwrap();
-        Self {
-            _driver: driver,
-            device,
-            streams: Streams::new(Timeline::new()),
-        }
-    }
-
-    fn stream(&self, label: &str) -> Stream {
-        let options = StreamOptions::labelled(label);
-        self.streams.create(&self.device, options).unwrap()
-    }
-}
-
-fn config() -> SimConfig {
-    let device = DeviceConfig {
-        memory_bytes: 8 << 20,
-        page_bytes: 64 << 10,
-        ..DeviceConfig::default()
-    };
-    SimConfig::uniform(1, &device)
-}
-
-/// A machine for each way to run it: one worker, two, and schedules of five seeds.
-fn machines() -> Vec<SimConfig> {
-    let mut machines: Vec<_> = [1, 2]
-        .map(|workers| SimConfig {
-            workers: Some(workers),
-            ..config()
-        })
-        .into();
-    machines.extend((0..5).map(|seed| config().in_virtual_time(seed, ScheduleOrder::Seeded)));
-    machines
-}
-
-#[expect(unsafe_code, reason = "submission is unsafe")]
-fn fill(stream: &Stream, at: DevicePtr) -> Result<Timepoint, StreamError> {
-    // SAFETY: tests fill memory they hold until the device is dropped, from one stream at a time.
-    unsafe { stream.fill(at, FillPattern::Byte(1), BYTES) }
-}
-
-struct Unpark(thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// The simplest executor there is.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
-}
+use std::sync::Arc;
+use support::simulated::{BYTES, SimBench as Bench, block_on, config, fill, machines};
 
 /// Host functions on two streams, handing the turn to each other by events: their log is the program's order.
 #[test]

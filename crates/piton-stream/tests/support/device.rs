@@ -10,7 +10,7 @@ use piton_driver::{
     Queue, QueueOptions, Queues, ResourceKind, Semaphore, Semaphores, SignalledBy, TimestampPool,
     Timestamps,
 };
-use piton_sync::Mutex;
+use piton_sync::{Mutex, atomic::AtomicU64};
 use std::{any::Any, sync::Arc};
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl FakeDevice {
         self
     }
 
-    /// A device that ends a command between saying "full" and whatever comes next.
+    /// A device that ends a command between saying "full" for the second time and whatever comes next.
     pub(crate) fn moving_on_refusal(self) -> Self {
         Self {
             moves_on_refusal: true,
@@ -106,6 +106,7 @@ impl Queues for FakeDevice {
             hardware,
             capacity: u64::from(self.info.limits.queue_commands),
             moves_on_refusal: self.moves_on_refusal,
+            refusals: AtomicU64::new(0),
             _alive: Arc::clone(&self.alive),
         }))
     }

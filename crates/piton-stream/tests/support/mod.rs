@@ -11,6 +11,7 @@
 mod device;
 mod machine;
 mod queue;
+pub(crate) mod simulated;
 mod wakers;
 
 pub(crate) use device::FakeDevice;

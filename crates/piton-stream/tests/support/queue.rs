@@ -11,6 +11,7 @@ use piton_driver::{
     Admission, Command, DeviceId, DriverError, ErrorKind, HardwareQueue, Operation, Origin,
     Position, Priority, Queue, QueueFailure, QueueId, WaitOutcome,
 };
+use piton_sync::atomic::{AtomicU64, Ordering};
 use std::{any::Any, sync::Arc, task::Waker, time::Instant};
 
 #[derive(Debug)]
@@ -21,8 +22,9 @@ pub(crate) struct FakeQueue {
     pub(crate) priority: Priority,
     pub(crate) hardware: HardwareQueue,
     pub(crate) capacity: u64,
-    /// Whether a command ends right after each refusal.
+    /// Whether a command ends right after each second refusal.
     pub(crate) moves_on_refusal: bool,
+    pub(crate) refusals: AtomicU64,
     /// Counts live handles of the device's queues.
     pub(crate) _alive: Arc<()>,
 }
@@ -33,7 +35,8 @@ impl FakeQueue {
         let book = &mut inner.books[self.index];
         if book.submitted - book.completed >= self.capacity {
             drop(inner);
-            if self.moves_on_refusal {
+            let refusals = self.refusals.fetch_add(1, Ordering::Relaxed) + 1;
+            if self.moves_on_refusal && refusals.is_multiple_of(2) {
                 self.machine.step(self.index);
             }
             return Admission::Full;
