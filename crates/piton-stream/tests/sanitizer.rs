@@ -20,7 +20,7 @@ use std::sync::{Arc, mpsc};
 const BYTES: u64 = 4096;
 
 struct Bench {
-    _driver: SimDriver,
+    driver: SimDriver,
     device: Arc<dyn Device>,
     streams: Streams,
     at: DevicePtr,
@@ -33,7 +33,7 @@ impl Bench {
         let at = device.memory().allocate(1 << 20).unwrap();
         let sanitizer = Arc::new(Sanitizer::new(config));
         Self {
-            _driver: driver,
+            driver,
             device,
             streams: Streams::sanitized(Timeline::new(), sanitizer),
             at,
@@ -394,4 +394,24 @@ fn threads_that_do_not_are_reported_whatever_they_do_first() {
             .iter()
             .all(|report| report.kind == Hazard::WriteWrite)
     );
+}
+
+#[test]
+fn host_functions_that_are_skipped_or_refused_hold_nothing() {
+    everywhere(|bench| {
+        let stream = bench.stream("stream");
+        stream.call_host(|| panic!("on purpose")).unwrap();
+        for _ in 0..40 {
+            stream.call_host(|| ()).unwrap();
+            fill(&stream, bench.at);
+        }
+        assert!(stream.synchronize().is_err());
+        let counts = bench.streams.sanitizer().unwrap().counts();
+        assert_eq!((counts.put_by, counts.unseen_signals), (0, 0));
+        let other = bench.stream("other");
+        bench.driver.lose(DeviceId(0));
+        assert!(other.call_host(|| ()).is_err());
+        assert!(try_fill(&other, bench.at).is_err());
+        assert_eq!(bench.kinds(), []);
+    });
 }
