@@ -93,6 +93,14 @@ pub enum BufferError {
     /// The graph could not be put together, made ready or replayed.
     #[error(transparent)]
     Graph(#[from] GraphError),
+    /// A parameter that is not passed by value, or has another size.
+    #[error("parameter {index} is not a value of {given} bytes")]
+    NotAValue {
+        /// Which parameter, from 0.
+        index: usize,
+        /// Bytes of the value given.
+        given: usize,
+    },
     /// A scratch buffer of another graph.
     #[error("the scratch buffer belongs to another graph")]
     OtherGraph,

@@ -12,6 +12,7 @@
 
 mod launch;
 mod operand;
+mod parameters;
 mod recorder;
 mod replay;
 

@@ -195,6 +195,42 @@ fn bodies_run_as_values_on_the_device_say() {
 }
 
 #[test]
+fn values_of_nodes_are_changed_between_replays() {
+    for config in both_clocks() {
+        let bench = Bench::new(runtime(config));
+        let stream = bench.stream("a");
+        let mut x = bench.buffer(&stream, 0);
+        let mut graph = bench.device.graph();
+        let set = graph.fill(&mut x, 2).unwrap();
+        let launch = graph.launch(&bench.scale, GRID).write(&mut x);
+        let scaled = launch.value(3_u32).record().unwrap();
+        let mut ready = graph.finish(&stream).unwrap();
+        ready.replay(&stream).write(&mut x).submit().unwrap();
+        assert_eq!(stream.read(&x).unwrap(), [6; LEN]);
+        ready.set_value(scaled, 1, 5_u32).unwrap();
+        ready.replay(&stream).write(&mut x).submit().unwrap();
+        ready.set_fill(set, 7_u32).unwrap();
+        assert_eq!(stream.read(&x).unwrap(), [10; LEN]);
+        ready.set_grid(scaled, Grid::linear(1)).unwrap();
+        ready.replay(&stream).write(&mut x).submit().unwrap();
+        assert_eq!(stream.read(&x).unwrap(), [[35; 64], [7; 64]].concat());
+        let refused = [
+            ready.set_value(scaled, 0, 1_u64),
+            ready.set_value(scaled, 1, 1_u64),
+            ready.set_value(scaled, 2, 1_u32),
+            ready.set_value(set, 1, 1_u32),
+            ready.set_fill(scaled, 1_u32),
+            ready.set_fill(set, 1_u8),
+            ready.set_grid(set, GRID),
+            ready.set_grid(scaled, Grid::linear(0)),
+        ];
+        assert!(refused.iter().all(Result::is_err), "{refused:?}");
+        ready.replay(&stream).write(&mut x).submit().unwrap();
+        assert_eq!(stream.read(&x).unwrap(), [[35; 64], [7; 64]].concat());
+    }
+}
+
+#[test]
 fn what_a_replay_was_not_given_is_named() {
     let bench = Bench::new(runtime(small_devices(2)));
     let stream = bench.stream("a");

@@ -34,6 +34,8 @@ struct Shared {
     private: PrivateMemory,
     /// By first byte and length.
     needs: BTreeMap<(u64, u64), Access>,
+    /// Launches and fills, whose parameters may be changed.
+    works: BTreeMap<NodeId, NodeWork>,
 }
 
 /// A graph being recorded, or a body within one. Nodes come after the earlier nodes whose work they depend on, by the
@@ -56,6 +58,7 @@ impl GraphRecorder {
             identity: Arc::default(),
             private: PrivateMemory::new(),
             needs: BTreeMap::new(),
+            works: BTreeMap::new(),
         })
     }
 
@@ -235,6 +238,7 @@ impl GraphRecorder {
             context,
             private,
             needs,
+            works,
             ..
         } = self.shared;
         stream.context().same_device(&context)?;
@@ -245,7 +249,7 @@ impl GraphRecorder {
         ReadyGraph::new(
             &context,
             stream,
-            self.builder.finish(private),
+            (self.builder.finish(private), works),
             needs.collect(),
         )
     }
@@ -295,7 +299,10 @@ impl GraphRecorder {
                 after.extend(&record.reads);
             }
         }
+        let changeable = matches!(work, NodeWork::Launch { .. } | NodeWork::Fill { .. });
+        let held = changeable.then(|| work.clone());
         let node = self.builder.add(work, &after)?;
+        self.shared.works.extend(held.map(|work| (node, work)));
         self.note(node, uses);
         self.since.push(node);
         Ok(node)
@@ -355,6 +362,7 @@ fn nested(
         identity: Arc::clone(&shared.identity),
         private: mem::take(&mut shared.private),
         needs: mem::take(&mut shared.needs),
+        works: mem::take(&mut shared.works),
     };
     let mut recorder = GraphRecorder::over(lent);
     recorder.builder = mem::take(inner);

@@ -9,10 +9,10 @@ use crate::{
     BufferError, DeviceBuffer, DeviceContext, Stream, arguments::INLINE_ARGUMENTS,
     device_memory::DeviceMemory, stream::Use,
 };
-use piton_driver::{Access, DeviceRange};
-use piton_graph::{Executable, Graph, PrivateBlock};
+use piton_driver::{Access, DeviceRange, NodeWork};
+use piton_graph::{Executable, Graph, NodeId, PrivateBlock};
 use smallvec::SmallVec;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A recorded graph, ready to be replayed.
 ///
@@ -21,7 +21,9 @@ use std::sync::Arc;
 /// 2. Placeholders of nodes lie in `scratch`; only replays of this executable use it.
 #[derive(Debug)]
 pub struct ReadyGraph {
-    executable: Executable,
+    pub(super) executable: Executable,
+    /// Launches and fills as they were recorded, or changed since.
+    pub(super) works: BTreeMap<NodeId, NodeWork>,
     needs: Vec<(DeviceRange, Access)>,
     scratch: Option<Arc<DeviceMemory>>,
 }
@@ -30,7 +32,7 @@ impl ReadyGraph {
     pub(super) fn new(
         context: &Arc<DeviceContext>,
         stream: &Stream,
-        graph: Graph,
+        (graph, works): (Graph, BTreeMap<NodeId, NodeWork>),
         needs: Vec<(DeviceRange, Access)>,
     ) -> Result<Self, BufferError> {
         let bytes = graph.private_bytes()?;
@@ -38,6 +40,7 @@ impl ReadyGraph {
             let executable = graph.instantiate(context.device())?;
             return Ok(Self {
                 executable,
+                works,
                 needs,
                 scratch: None,
             });
@@ -48,6 +51,7 @@ impl ReadyGraph {
         let block = unsafe { PrivateBlock::from_parts(scratch.ptr(), bytes, scratch.clone()) };
         Ok(Self {
             executable: graph.instantiate_in(context.device(), &block)?,
+            works,
             needs,
             scratch: Some(scratch),
         })
@@ -109,6 +113,7 @@ impl<'a> Replay<'a> {
             executable,
             needs,
             scratch,
+            ..
         } = self.graph;
         let mut uses = self.given;
         for (range, access) in &*needs {
