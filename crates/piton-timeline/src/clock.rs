@@ -7,9 +7,9 @@
 //! whoever waits for an older point.
 //!
 //! # Bounds
-//! The newest facts about [`NEAR`] slots are kept in the lane's slot, those about [`FAR`] more in a table made
-//! when it is first needed; [`PAST`] replaced facts are remembered. What is done is dropped where room is
-//! needed. When a bucket is full of what is not done, the oldest fact that came from another lane gives way.
+//! The newest facts about [`NEAR`] slots are kept in the lane's slot; those about [`FAR`] more, and [`PAST`] replaced
+//! ones, in tables that are made when they are first needed, as most lanes never wait. What is done is dropped where
+//! room is needed. When a bucket is full of what is not done, the oldest fact that came from another lane gives way.
 //! **Forgetting a fact makes the clock claim less**: sound, not complete. What the lane waited for itself gives
 //! way only to a newer such fact, so that it takes waits for the unfinished work of more than eighty lanes in a
 //! row, or of more than eight that share a bucket, to forget one.
@@ -59,7 +59,7 @@ struct Books {
 pub(crate) struct Clock {
     near: Facts<NEAR>,
     far: OnceLock<Box<Facts<FAR>>>,
-    past: Facts<PAST>,
+    past: OnceLock<Box<Facts<PAST>>>,
     books: Mutex<Books>,
 }
 
@@ -68,7 +68,7 @@ impl Clock {
         Self {
             near: Facts::new(),
             far: OnceLock::new(),
-            past: Facts::new(),
+            past: OnceLock::new(),
             books: Mutex::new(Books::default()),
         }
     }
@@ -90,8 +90,8 @@ impl Clock {
                 has_newer = true;
             }
         }
-        if has_newer {
-            let past = self.past.iter().filter(|fact| fact.after < at);
+        if has_newer && let Some(past) = self.past.get() {
+            let past = past.iter().filter(|fact| fact.after < at);
             past.for_each(|fact| learn(fact.place));
         }
     }
@@ -105,7 +105,7 @@ impl Clock {
     }
 
     #[cfg(all(test, not(loom)))]
-    pub(crate) const FAR_BYTES: usize = size_of::<Facts<FAR>>();
+    pub(crate) const LATER_BYTES: usize = size_of::<Facts<FAR>>() + size_of::<Facts<PAST>>();
 }
 
 /// Who holds it writes the clock.
@@ -134,7 +134,9 @@ impl Pen<'_> {
     /// Forgets everything: a new lane has the slot.
     pub(crate) fn clear(&mut self) {
         self.clock.near.clear();
-        self.clock.past.clear();
+        if let Some(past) = self.clock.past.get() {
+            past.clear();
+        }
         if let Some(far) = self.clock.far.get() {
             far.clear();
         }
@@ -170,7 +172,8 @@ impl Pen<'_> {
     }
 
     fn remember(&mut self, fact: Fact) {
-        self.clock.past.set(self.books.next_past, fact);
+        let past = self.clock.past.get_or_init(|| Box::new(Facts::new()));
+        past.set(self.books.next_past, fact);
         self.books.next_past = (self.books.next_past + 1) % PAST;
     }
 

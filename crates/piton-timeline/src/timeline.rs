@@ -146,7 +146,8 @@ impl Timeline {
     /// Notes that `lane` has enqueued a wait for `point`: its submissions after `after` are ordered behind it,
     /// and behind what `point` was itself ordered after. A lane that ended learns nothing.
     ///
-    /// Allocates nothing, but for a table of about a kilobyte when the lane first knows of many others.
+    /// Allocates nothing, but for two tables that a lane's clock gets once: a small one when it first replaces what it
+    /// knew, and one of a kilobyte when it first knows of more than sixteen others.
     pub fn note_wait(&self, lane: LaneId, point: Timepoint, after: Timepoint) {
         let (Some(waiter), Some(awaited)) = (self.slot(lane.index), self.slot(point.lane.index))
         else {
