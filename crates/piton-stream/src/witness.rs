@@ -1,13 +1,11 @@
 //! What a sanitizer is told of streams: commands, waits, and what the host learns.
 //!
 //! # The idea
-//! A runtime with a sanitizer has one witness. Every submission passes [`Stream::try_admit`], which asks it before
+//! A runtime with a sanitizer has one witness. Every submission passes `Stream::put`, which asks it before
 //! the command is offered and tells it where the command was taken; waits that need no command and answers of "it
 //! has ended" are told where they are given. Without a sanitizer each of these is one branch.
 //!
 //! What a thread learns by waiting for *room* is not told: how full a queue was is the schedule's doing.
-//!
-//! [`Stream::try_admit`]: crate::Stream
 
 use crate::{Stream, StreamError, host_function, registry::Registry};
 use piton_driver::{Command, ExecutableGraph, Operation, Origin, Semaphore};

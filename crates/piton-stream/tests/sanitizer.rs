@@ -15,7 +15,10 @@ use piton_stream::{
 };
 use piton_sync::thread;
 use piton_timeline::{Timeline, Timepoint};
-use std::sync::{Arc, mpsc};
+use std::{
+    future::Future,
+    sync::{Arc, mpsc},
+};
 
 const BYTES: u64 = 4096;
 
@@ -413,5 +416,41 @@ fn host_functions_that_are_skipped_or_refused_hold_nothing() {
         assert!(other.call_host(|| ()).is_err());
         assert!(try_fill(&other, bench.at).is_err());
         assert_eq!(bench.kinds(), []);
+    });
+}
+
+#[expect(unsafe_code, reason = "submission is unsafe")]
+#[test]
+fn each_form_of_submission_is_told_of() {
+    everywhere(|bench| {
+        let mut streams = [0, 1, 2, 3].map(|_| bench.stream("stream"));
+        let [one, two, three, four] = &mut streams;
+        let command = Command::Fill {
+            dst: bench.at,
+            pattern: FillPattern::Byte(1),
+            bytes: BYTES,
+        };
+        let mut seen = 0;
+        let mut told = || {
+            let before = std::mem::replace(&mut seen, bench.kinds().len());
+            seen > before
+        };
+        fill(one, bench.at);
+        // SAFETY: as in `try_fill`.
+        unsafe { two.writer().submit(&command).unwrap() };
+        assert!(told(), "a writer");
+        // SAFETY: as in `try_fill`.
+        let future = unsafe { three.submit_async(command) };
+        let mut future = std::pin::pin!(future);
+        let waker = std::task::Waker::noop();
+        let polled = future
+            .as_mut()
+            .poll(&mut std::task::Context::from_waker(waker));
+        assert!(polled.is_ready());
+        assert!(told(), "a future");
+        // SAFETY: as in `try_fill`.
+        let tried = unsafe { four.try_submit(&command).unwrap() };
+        assert!(matches!(tried, Submission::Accepted(_)));
+        assert!(told(), "a try");
     });
 }
