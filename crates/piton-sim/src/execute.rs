@@ -79,6 +79,11 @@ fn run_some(queue: &Arc<QueueCore>) -> Step {
             over => return over,
         }
     }
+    // A queue that has drained with its slice is nobody's now: nobody need take it once more to find that out.
+    let has_drained = next > queue.ring.submitted();
+    if has_drained && queue.ring.retire(next) {
+        return Step::Empty;
+    }
     Step::Ended
 }
 

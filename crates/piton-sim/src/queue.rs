@@ -238,6 +238,8 @@ impl QueueCore {
         if is_mine {
             self.waits.clear(self);
             self.engine().schedule(self);
+            // It may have been among those that wait for memory, which nobody may ever write again.
+            self.device.machine().memory_waits.written();
         }
     }
 

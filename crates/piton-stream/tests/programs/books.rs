@@ -1,0 +1,106 @@
+//! What the program has said so far: for every stream ever made its commands, the points it comes after, and the
+//! failures that were forgotten. Queues are named by the order they were made in, so nothing of one is ever taken for
+//! another's.
+
+use piton_driver::{OnFailure, Queue, QueueFailure};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// A place in a queue: which one, and the position.
+pub(crate) type Place = (usize, u64);
+/// How far of each queue something comes after.
+pub(crate) type Clock = BTreeMap<usize, u64>;
+
+/// A command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// A kernel on a block of the pool, by a user of it.
+    Kernel {
+        tag: u32,
+        block: usize,
+        user: u32,
+        traps: bool,
+    },
+    Host {
+        tag: u32,
+        panics: bool,
+    },
+    Fill(u32),
+    Copy,
+    Stamp,
+    WaitQueue(Place),
+    WaitSemaphore(usize, u64),
+    SignalSemaphore(usize, u64),
+    WaitMemory(usize, u32),
+    WriteMemory(u32),
+}
+
+impl Task {
+    pub(crate) fn tag(self) -> Option<u32> {
+        match self {
+            Self::Kernel { tag, .. } | Self::Host { tag, .. } => Some(tag),
+            _ => None,
+        }
+    }
+
+    /// Whether it fails whatever happens.
+    pub(crate) fn fails(self) -> bool {
+        matches!(
+            self,
+            Self::Kernel { traps: true, .. } | Self::Host { panics: true, .. }
+        )
+    }
+}
+
+/// One stream's queue.
+#[derive(Debug)]
+pub(crate) struct Book {
+    pub(crate) queue: Arc<dyn Queue>,
+    pub(crate) on_failure: OnFailure,
+    /// The number of its lane before its first command.
+    pub(crate) base: u64,
+    /// How many commands it holds.
+    pub(crate) commands: u64,
+    /// The n-th has position n + 1.
+    pub(crate) tasks: Vec<Task>,
+    /// Waits, made or left out: what is at this position or behind comes after the place.
+    pub(crate) after: Vec<(u64, Place)>,
+    /// What the next command comes after by way of waits.
+    pub(crate) clock: Clock,
+    /// Positions up to this one may end as aborted.
+    pub(crate) aborted: u64,
+    /// Failures that were cleared, and how much had been submitted then.
+    pub(crate) cleared: Vec<(QueueFailure, u64)>,
+}
+
+impl Book {
+    pub(crate) fn submitted(&self) -> u64 {
+        self.tasks.len() as u64
+    }
+
+    /// Every failure there was: where, and the last position it spoils.
+    pub(crate) fn failures(&self) -> Vec<(QueueFailure, u64)> {
+        let last = self.queue.failure().map(|failure| (failure, u64::MAX));
+        self.cleared.iter().copied().chain(last).collect()
+    }
+
+    /// Whether whoever waits for this position fails.
+    pub(crate) fn is_spoilt(&self, position: u64) -> bool {
+        self.failures()
+            .iter()
+            .any(|(failure, last)| failure.position.get() <= position && position <= *last)
+    }
+
+    /// The last value that its writes of memory have left, if none failed.
+    pub(crate) fn written(&self) -> u32 {
+        let completed = usize::try_from(self.queue.completed().get()).unwrap_or(0);
+        let clean = self.failures().is_empty();
+        let last = self.tasks[..completed]
+            .iter()
+            .rev()
+            .find_map(|task| match task {
+                Task::WriteMemory(value) => Some(*value),
+                _ => None,
+            });
+        last.filter(|_| clean).unwrap_or(0)
+    }
+}
