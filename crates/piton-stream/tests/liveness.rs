@@ -1,0 +1,189 @@
+//! Work starts by itself, and a host thread that waits runs what nobody else comes for. On threads alone: in virtual
+//! time nothing runs unless a host waits. A test that hangs here has found a lost wake.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "tests may")]
+#![expect(unsafe_code, reason = "submits to queues directly")]
+
+use piton_driver::{
+    Admission, Command, Device, DeviceId, Driver, FillPattern, Position, Queue, QueueOptions,
+};
+use piton_sim::{DeviceConfig, SimConfig, SimDriver};
+use piton_stream::{Semaphore, Stream, StreamOptions, Streams};
+use piton_sync::{
+    atomic::{AtomicU32, Ordering},
+    thread,
+};
+use piton_timeline::Timeline;
+use std::{hint, panic::Location, sync::Arc};
+
+struct Bench {
+    _driver: SimDriver,
+    device: Arc<dyn Device>,
+    streams: Streams,
+}
+
+/// A machine with so many workers, all of which sleep: none has ever had anything to do.
+fn benches() -> impl Iterator<Item = Bench> {
+    [1, 2].into_iter().map(|workers| {
+        let device = DeviceConfig {
+            memory_bytes: 1 << 20,
+            page_bytes: 64 << 10,
+            ..DeviceConfig::default()
+        };
+        let driver = SimDriver::new(SimConfig {
+            workers: Some(workers),
+            ..SimConfig::uniform(1, &device)
+        });
+        let driver = driver.unwrap();
+        Bench {
+            device: driver.open(DeviceId(0)).unwrap(),
+            streams: Streams::new(Timeline::new()),
+            _driver: driver,
+        }
+    })
+}
+
+impl Bench {
+    fn stream(&self) -> Stream {
+        let options = StreamOptions::default();
+        self.streams.create(&self.device, options).unwrap()
+    }
+}
+
+/// Looks at a word until it is there, and helps nobody.
+fn watch(flag: &AtomicU32, value: u32) {
+    while flag.load(Ordering::Acquire) != value {
+        hint::spin_loop();
+        thread::yield_now();
+    }
+}
+
+fn raises(flag: &Arc<AtomicU32>) -> impl FnOnce() + Send + 'static {
+    let flag = Arc::clone(flag);
+    move || drop(flag.fetch_add(1, Ordering::AcqRel))
+}
+
+/// Sooner or later after the last piece the workers nap, and sleep: the loop goes through all of it.
+#[test]
+fn work_that_nobody_waits_for_starts_by_itself() {
+    for bench in benches() {
+        let (stream, flag) = (bench.stream(), Arc::new(AtomicU32::new(0)));
+        for turn in 1..200 {
+            stream.call_host(raises(&flag)).unwrap();
+            watch(&flag, turn);
+            // The worker goes from spinning to naps to sleep meanwhile, a little further each time.
+            (0..turn * 200).for_each(|_| hint::spin_loop());
+        }
+    }
+}
+
+#[test]
+fn work_of_many_streams_that_nobody_waits_for_starts_by_itself() {
+    for bench in benches() {
+        let flag = Arc::new(AtomicU32::new(0));
+        for turn in 1..50 {
+            let streams: Vec<_> = (0..8).map(|_| bench.stream()).collect();
+            for stream in &streams {
+                stream.call_host(raises(&flag)).unwrap();
+            }
+            drop(streams);
+            watch(&flag, turn * 8);
+        }
+    }
+}
+
+#[test]
+fn what_a_writer_leaves_behind_starts_at_its_end() {
+    for bench in benches() {
+        let queue = bench.device.queues().create(&QueueOptions::default());
+        let (queue, at) = (queue.unwrap(), bench.device.memory().allocate(64).unwrap());
+        for count in [1, 3, 16, 17, 100] {
+            let mut writer = queue.writer().unwrap();
+            let mut last = Position::START;
+            for _ in 0..count {
+                let command = Command::Fill {
+                    dst: at,
+                    pattern: FillPattern::Byte(1),
+                    bytes: 64,
+                };
+                // SAFETY: nothing else uses the memory, which lives as long as the machine.
+                let taken = unsafe { writer.submit(&command, Location::caller()) };
+                match taken.unwrap() {
+                    Admission::Accepted(position) => last = position,
+                    Admission::Full => panic!("a queue holds more"),
+                }
+            }
+            drop(writer);
+            while queue.completed() < last {
+                hint::spin_loop();
+                thread::yield_now();
+            }
+        }
+    }
+}
+
+/// What a signal of the host sets going runs though nobody waits for it.
+#[test]
+fn a_stalled_stream_goes_on_by_itself() {
+    for bench in benches() {
+        let (stream, flag) = (bench.stream(), Arc::new(AtomicU32::new(0)));
+        let gate = Semaphore::new(&bench.device, 0).unwrap();
+        for turn in 1..100 {
+            stream.wait_semaphore(&gate, u64::from(turn)).unwrap();
+            stream.call_host(raises(&flag)).unwrap();
+            assert_eq!(flag.load(Ordering::Acquire), turn - 1);
+            gate.signal(u64::from(turn)).unwrap();
+            watch(&flag, turn);
+        }
+    }
+}
+
+/// Kernels hold every worker until the host has got through a stream of its own: it runs that itself.
+#[test]
+fn a_waiting_host_runs_what_the_workers_are_too_busy_for() {
+    use piton_driver::{Grid, Launch, ModuleImage, Signature};
+    use piton_sim::{KernelDefinition, SimModule};
+    for workers in [1_u32, 2] {
+        let device = DeviceConfig {
+            memory_bytes: 1 << 20,
+            page_bytes: 64 << 10,
+            ..DeviceConfig::default()
+        };
+        let driver = SimDriver::new(SimConfig {
+            workers: Some(workers),
+            ..SimConfig::uniform(1, &device)
+        });
+        let driver = driver.unwrap();
+        let (inside, gate) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (entered, opened) = (Arc::clone(&inside), Arc::clone(&gate));
+        let hold = KernelDefinition::new("hold", Signature::new([]), move |_| {
+            entered.fetch_add(1, Ordering::AcqRel);
+            watch(&opened, 1);
+            Ok(())
+        });
+        driver.register(SimModule::new("m").with(hold));
+        let device = driver.open(DeviceId(0)).unwrap();
+        let module = device.kernels().load(ModuleImage::Registered("m"));
+        let kernel = module.unwrap().kernel("hold").unwrap();
+        let streams = Streams::new(Timeline::new());
+        let make = || streams.create(&device, StreamOptions::default()).unwrap();
+        let holding: Vec<_> = (0..workers).map(|_| make()).collect();
+        for stream in &holding {
+            // SAFETY: the kernel names no memory.
+            unsafe { stream.launch(Launch::new(&kernel, Grid::linear(1), &[])) }.unwrap();
+            stream.flush().unwrap();
+        }
+        watch(&inside, workers);
+        let own = make();
+        let at = device.memory().allocate(64).unwrap();
+        for _ in 0..50 {
+            // SAFETY: nothing else uses the memory, which lives as long as the machine.
+            unsafe { own.fill(at, FillPattern::Byte(1), 64) }.unwrap();
+        }
+        own.synchronize().unwrap();
+        assert!(holding.iter().all(|stream| stream.depth() == 1));
+        gate.store(1, Ordering::Release);
+        holding.iter().for_each(|stream| stream.synchronize().unwrap());
+    }
+}
