@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "submits to queues directly")]
 
 use piton_driver::{
-    Admission, Command, Device, DeviceId, Driver, FillPattern, Position, Queue, QueueOptions,
+    Admission, Command, Device, DeviceId, Driver, FillPattern, Position, QueueOptions,
 };
 use piton_sim::{DeviceConfig, SimConfig, SimDriver};
 use piton_stream::{Semaphore, Stream, StreamOptions, Streams};
@@ -61,7 +61,9 @@ fn watch(flag: &AtomicU32, value: u32) {
 
 fn raises(flag: &Arc<AtomicU32>) -> impl FnOnce() + Send + 'static {
     let flag = Arc::clone(flag);
-    move || drop(flag.fetch_add(1, Ordering::AcqRel))
+    move || {
+        flag.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 /// Sooner or later after the last piece the workers nap, and sleep: the loop goes through all of it.
@@ -184,6 +186,8 @@ fn a_waiting_host_runs_what_the_workers_are_too_busy_for() {
         own.synchronize().unwrap();
         assert!(holding.iter().all(|stream| stream.depth() == 1));
         gate.store(1, Ordering::Release);
-        holding.iter().for_each(|stream| stream.synchronize().unwrap());
+        holding
+            .iter()
+            .for_each(|stream| stream.synchronize().unwrap());
     }
 }
