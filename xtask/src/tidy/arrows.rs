@@ -15,6 +15,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-timeline", &["piton-sync"]),
     // Pure: links and devices as data.
     ("piton-topology", &["piton-driver"]),
+    // What backends recorded, as files: nobody is asked anything.
+    ("piton-trace", &["piton-driver"]),
     // Backends know the contract and not each other.
     ("piton-sim", &["piton-driver", "piton-sync"]),
     ("piton-conformance", &["piton-driver", "piton-sync"]),
@@ -86,6 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton-sync",
             "piton-timeline",
             "piton-topology",
+            "piton-trace",
             "piton-transfer",
         ],
     ),
@@ -104,6 +107,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton-sync",
             "piton-timeline",
             "piton-topology",
+            "piton-trace",
             "piton-transfer",
         ],
     ),
