@@ -6,7 +6,7 @@
 )]
 
 use piton_driver::{
-    Command, Device, DeviceId, Driver, Fault, Grid, Kernel, Launch, ModuleImage, Parameter, Queue,
+    Command, Device, DeviceId, Driver, Fault, Grid, Kernel, Launch, ModuleImage, Parameter,
     Semaphore, SignalledBy, Signature,
 };
 use piton_sim::{DeviceConfig, KernelDefinition, SimConfig, SimDriver, SimModule};
@@ -116,11 +116,6 @@ impl Gate {
         };
         // SAFETY: the command names no memory.
         must(unsafe { stream.submit(&command) });
-    }
-
-    /// The same for a queue.
-    pub(crate) fn hold_queue(&self, queue: &(dyn Queue + 'static)) {
-        let _accepted = must(queue.wait_semaphore(&self.semaphore, self.turn));
     }
 
     pub(crate) fn open(&self) {

@@ -34,7 +34,7 @@ pub(crate) trait Target {
     fn hold(&self, gate: &Gate);
 
     /// Launches so often.
-    fn burst(&self, rig: &Rig, launches: usize);
+    fn burst(&mut self, rig: &Rig, launches: usize);
 
     /// Blocks until all has ended.
     fn finish(&self);
@@ -49,7 +49,7 @@ impl Target for Stream {
         gate.hold(self);
     }
 
-    fn burst(&self, rig: &Rig, launches: usize) {
+    fn burst(&mut self, rig: &Rig, launches: usize) {
         for _ in 0..launches {
             launch(self, &rig.takes_16, &[7; 16]);
         }
@@ -102,11 +102,11 @@ fn launches(rig: &Rig, effort: Effort) -> Sheet {
 
 /// Submitting alone, by sixteen launches timed together, and all of it, by the round.
 fn costs<T: Target>(rig: &Rig, count: usize, effort: Effort, turns: Turns) -> [f64; 2] {
-    let targets: Vec<T> = (0..count).map(|_| T::new(rig)).collect();
+    let mut targets: Vec<T> = (0..count).map(|_| T::new(rig)).collect();
     let mut gate = rig.gate();
     // Until every ring has come round: what the system does when a page is touched first is not what is asked here.
     for _ in 0..=COMMANDS as usize / BURST {
-        round(rig, &targets, turns, |sixteen| sixteen());
+        round(rig, &mut targets, turns, |sixteen| sixteen());
         targets.iter().for_each(T::finish);
     }
     let submit = sample(effort, BATCH, |samples| {
@@ -114,7 +114,7 @@ fn costs<T: Target>(rig: &Rig, count: usize, effort: Effort, turns: Turns) -> [f
         for target in &targets {
             target.hold(&gate);
         }
-        round(rig, &targets, turns, |sixteen| {
+        round(rig, &mut targets, turns, |sixteen| {
             let started = Instant::now();
             sixteen();
             samples.push(started.elapsed());
@@ -125,7 +125,7 @@ fn costs<T: Target>(rig: &Rig, count: usize, effort: Effort, turns: Turns) -> [f
     let batch = BATCH.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
     let to_the_end = sample(effort.fewer(count.clamp(4, 20)), batch, |samples| {
         let started = Instant::now();
-        round(rig, &targets, turns, |sixteen| sixteen());
+        round(rig, &mut targets, turns, |sixteen| sixteen());
         targets.iter().for_each(T::finish);
         samples.push(started.elapsed());
     });
@@ -133,7 +133,12 @@ fn costs<T: Target>(rig: &Rig, count: usize, effort: Effort, turns: Turns) -> [f
 }
 
 /// Sixteen launches into each, handed to `run` by sixteen.
-fn round<T: Target>(rig: &Rig, targets: &[T], turns: Turns, mut run: impl FnMut(&mut dyn FnMut())) {
+fn round<T: Target>(
+    rig: &Rig,
+    targets: &mut [T],
+    turns: Turns,
+    mut run: impl FnMut(&mut dyn FnMut()),
+) {
     match turns {
         Turns::Bursts => {
             for target in targets {
@@ -141,11 +146,12 @@ fn round<T: Target>(rig: &Rig, targets: &[T], turns: Turns, mut run: impl FnMut(
             }
         }
         Turns::OneByOne => {
-            let mut next = targets.iter().cycle();
-            for _ in targets {
+            for first in 0..targets.len() {
                 run(&mut || {
-                    let sixteen = next.by_ref().take(BURST);
-                    sixteen.for_each(|target| target.burst(rig, 1));
+                    for index in first * BURST..(first + 1) * BURST {
+                        let next = index % targets.len();
+                        targets[next].burst(rig, 1);
+                    }
                 });
             }
         }

@@ -106,7 +106,7 @@ impl Shared<'_> {
 }
 
 /// Submits until a worker has begun to take what was submitted.
-fn go_ahead(stream: &Stream, mut submit: impl FnMut()) {
+pub(crate) fn go_ahead(stream: &Stream, mut submit: impl FnMut()) {
     for _ in 0..AHEAD {
         submit();
     }

@@ -1,60 +1,42 @@
-//! Launches by a queue's only producer.
+//! Launches by a stream's only producer.
 
 #![expect(
     unsafe_code,
-    reason = "submission is unsafe: the kernels here take no buffers"
+    reason = "launches are unsafe: the kernels here take no buffers"
 )]
 
 use crate::{
     device::{Gate, Rig, must},
     measure::{Effort, Samples, sample},
     scale::{COMMANDS, Target},
-    submit::{AHEAD, BATCH, BATCHES},
+    submit::{BATCH, BATCHES, go_ahead},
 };
-use piton_driver::{
-    Admission, Command, DriverError, Grid, Kernel, Launch, Queue, QueueOptions, QueueWriter,
-};
-use std::{
-    hint::{black_box, spin_loop},
-    panic::Location,
-    sync::Arc,
-};
+use piton_driver::{Grid, Kernel, Launch};
+use piton_stream::{Stream, StreamError, Writer};
+use piton_timeline::Timepoint;
+use std::{hint::black_box, sync::Arc};
 
-/// A queue whose bursts are launched by a writer each.
-pub(crate) struct Exclusive(Arc<dyn Queue>);
-
-impl Exclusive {
-    fn of(rig: &Rig, commands: Option<u32>) -> Self {
-        let options = QueueOptions {
-            commands,
-            ..QueueOptions::default()
-        };
-        Self(must(rig.device.queues().create(&options)))
-    }
-
-    fn writer(&self) -> Box<dyn QueueWriter + '_> {
-        must(self.0.writer().ok_or("the queue has another producer"))
-    }
-}
+/// A stream whose bursts are launched by a writer each.
+pub(crate) struct Exclusive(Stream);
 
 impl Target for Exclusive {
     fn new(rig: &Rig) -> Self {
-        Self::of(rig, Some(COMMANDS))
+        Self(rig.stream_of(COMMANDS))
     }
 
     fn hold(&self, gate: &Gate) {
-        gate.hold_queue(&*self.0);
+        gate.hold(&self.0);
     }
 
-    fn burst(&self, rig: &Rig, launches: usize) {
-        let mut writer = self.writer();
+    fn burst(&mut self, rig: &Rig, launches: usize) {
+        let mut writer = self.0.writer();
         for _ in 0..launches {
-            let _accepted = must(launch(&mut *writer, &rig.takes_16, &[7; 16]));
+            must(launch(&mut writer, &rig.takes_16, &[7; 16]));
         }
     }
 
     fn finish(&self) {
-        let _reached = must(self.0.wait(self.0.submitted(), None));
+        must(self.0.synchronize());
     }
 }
 
@@ -64,17 +46,17 @@ pub(crate) fn behind(
     arguments: &[u8],
     effort: Effort,
 ) -> Samples {
-    let (queue, mut gate) = (Exclusive::of(rig, None), rig.gate());
+    let (mut stream, mut gate) = (rig.stream(), rig.gate());
     sample(effort, BATCH, |samples| {
         gate.close();
-        queue.hold(&gate);
-        let mut writer = queue.writer();
+        gate.hold(&stream);
+        let mut writer = stream.writer();
         for _ in 0..BATCHES {
-            samples.time(|| launch(&mut *writer, kernel, black_box(arguments)));
+            samples.time(|| launch(&mut writer, kernel, black_box(arguments)));
         }
         drop(writer);
         gate.open();
-        queue.finish();
+        must(stream.synchronize());
     })
 }
 
@@ -84,31 +66,26 @@ pub(crate) fn racing(
     arguments: &[u8],
     effort: Effort,
 ) -> Samples {
-    let queue = Exclusive::of(rig, None);
+    let mut stream = rig.stream();
     sample(effort, BATCH, |samples| {
-        let before = queue.0.completed();
-        let mut writer = queue.writer();
-        for _ in 0..AHEAD {
-            let _accepted = must(launch(&mut *writer, kernel, arguments));
-        }
-        must(writer.flush());
-        while queue.0.completed() == before {
-            spin_loop();
-        }
+        go_ahead(&stream, || {
+            crate::device::launch(&stream, kernel, arguments)
+        });
+        let mut writer = stream.writer();
         for _ in 0..BATCHES {
-            samples.time(|| launch(&mut *writer, kernel, black_box(arguments)));
+            samples.time(|| launch(&mut writer, kernel, black_box(arguments)));
         }
         drop(writer);
-        queue.finish();
+        must(stream.synchronize());
     })
 }
 
 fn launch(
-    writer: &mut dyn QueueWriter,
+    writer: &mut Writer<'_>,
     kernel: &Arc<dyn Kernel>,
     arguments: &[u8],
-) -> Result<Admission, DriverError> {
+) -> Result<Timepoint, StreamError> {
     let launch = Launch::new(kernel, Grid::linear(1), arguments);
     // SAFETY: no kernel here has buffer arguments.
-    unsafe { writer.submit(&Command::Launch(launch), Location::caller()) }
+    unsafe { writer.launch(launch) }
 }
