@@ -42,6 +42,14 @@ pub enum StreamError {
         /// What was waited for.
         point: Timepoint,
     },
+    /// The stream's work has not ended, so its failure cannot be forgotten.
+    #[error("{submitted} commands were submitted and {completed} have ended")]
+    NotDrained {
+        /// How many were submitted.
+        submitted: u64,
+        /// How many have ended.
+        completed: u64,
+    },
     /// The timepoint was never submitted on any stream of this runtime.
     #[error("{point:?} was never submitted on a stream of this runtime")]
     UnknownTimepoint {

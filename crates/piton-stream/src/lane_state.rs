@@ -4,14 +4,20 @@
 //! and another lane has its slot.
 
 use crate::{
-    StreamError, StreamFailure, capture::CaptureSlot, host_function, link::Link,
-    registry::Registry, timestamp::Stamps, witness::Witness,
+    StreamError, StreamFailure, StreamName,
+    capture::CaptureSlot,
+    host_function,
+    link::{Link, Trouble},
+    registry::Registry,
+    timestamp::Stamps,
+    witness::Witness,
 };
 use piton_driver::{DeviceId, ErrorKind, Position, Queue, QueueFailure, QueueId, WaitOutcome};
+use piton_sync::Mutex;
 use piton_timeline::{Lane, LaneId, Timeline, Timepoint};
 use std::{
     fmt,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
     time::Instant,
 };
 
@@ -26,7 +32,8 @@ pub(crate) struct LaneState {
     queue_id: QueueId,
     label: Option<Arc<str>>,
     witness: Option<Arc<Witness>>,
-    failure: OnceLock<Arc<StreamFailure>>,
+    /// Failures that were told, each as it was told first: later the streams it came from may be gone. A leaf lock.
+    told: Mutex<Vec<Arc<StreamFailure>>>,
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) capture: CaptureSlot,
 }
@@ -59,7 +66,7 @@ impl LaneState {
             queue_id: queue.id(),
             label,
             witness: registry.witness().cloned(),
-            failure: OnceLock::new(),
+            told: Mutex::default(),
             stamps: Arc::default(),
             capture: CaptureSlot::default(),
         }
@@ -120,20 +127,17 @@ impl LaneState {
         has_ended
     }
 
-    /// Whether a complete point is at or past the lane's failure.
+    /// Whether a complete point lies where the lane failed.
     pub(crate) fn has_failed(&self, point: Timepoint) -> bool {
-        let failed_at = self.link.failed_at();
-        failed_at.is_some_and(|failed| failed <= self.position(point))
+        self.link.failure_at(self.position(point)).is_some()
     }
 
     /// How a complete point ended.
     pub(crate) fn outcome(&self, point: Timepoint) -> Result<(), StreamError> {
-        if self.has_failed(point)
-            && let Some(failure) = self.failure()
-        {
-            return Err(failure.into());
+        match self.link.failure_at(self.position(point)) {
+            Some(met) => Err(self.told(met).into()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// As [`outcome`](Self::outcome), for whoever learns by it that the point has ended.
@@ -183,15 +187,80 @@ impl LaneState {
         Ok(())
     }
 
-    /// The lane's first failure, once there is one.
+    /// The lane's first failure that was not forgotten, once there is one.
     pub(crate) fn failure(&self) -> Option<Arc<StreamFailure>> {
-        if let Some(failure) = self.failure.get() {
-            return Some(Arc::clone(failure));
+        self.link.failure().map(|met| self.told(met))
+    }
+
+    /// Forgets the failure. Nobody submits meanwhile.
+    pub(crate) fn clear_failure(&self) -> Result<(), StreamError> {
+        self.link.forget_failure().map_err(|trouble| match trouble {
+            Trouble::Pending(submitted, completed) => StreamError::NotDrained {
+                submitted: submitted.get(),
+                completed: completed.get(),
+            },
+            Trouble::Driver(error) => error.into(),
+        })
+    }
+
+    /// A failure in words, the same ones each time. Where it is a circle of waits some of whose streams have not ended
+    /// yet, the next answer may say more.
+    fn told(&self, met: QueueFailure) -> Arc<StreamFailure> {
+        let timepoint = self.point(met.position);
+        let is_it = |told: &&Arc<StreamFailure>| told.timepoint == timepoint;
+        if let Some(told) = self.told.lock().iter().find(is_it) {
+            return Arc::clone(told);
         }
-        let met = self.link.failure()?;
-        let mut told = self.tell(met);
-        told.root = self.root(met).map(Arc::new);
-        Some(Arc::clone(self.failure.get_or_init(|| Arc::new(told))))
+        let mut fresh = self.tell(met);
+        fresh.root = self.root(met).map(Arc::new);
+        let (circle, is_whole) = self.circle(met);
+        fresh.circle = circle;
+        let fresh = Arc::new(fresh);
+        if is_whole {
+            let mut told = self.told.lock();
+            // Another thread may have told it meanwhile.
+            match told.iter().find(is_it) {
+                Some(first) => return Arc::clone(first),
+                None => told.push(Arc::clone(&fresh)),
+            }
+        }
+        fresh
+    }
+
+    /// The streams of a circle of waits, from this one on until one comes again, and whether that one was reached.
+    fn circle(&self, met: QueueFailure) -> (Vec<StreamName>, bool) {
+        let ErrorKind::DeadlockCycle { mut awaited, .. } = met.error.kind else {
+            return (Vec::new(), true);
+        };
+        let mut circle = vec![self.name()];
+        let Some(registry) = self.registry.upgrade() else {
+            return (circle, true);
+        };
+        loop {
+            let Some(next) = registry.lane_of(awaited) else {
+                // A queue that is none of this runtime's streams.
+                return (circle, true);
+            };
+            let comes_again = circle.iter().any(|name| name.lane == next.id);
+            circle.push(next.name());
+            if comes_again {
+                return (circle, true);
+            }
+            let Some(ErrorKind::DeadlockCycle { awaited: on, .. }) =
+                next.link.failure().map(|met| met.error.kind)
+            else {
+                return (circle, false);
+            };
+            awaited = on;
+        }
+    }
+
+    /// What the lane's stream is called.
+    pub(crate) fn name(&self) -> StreamName {
+        StreamName {
+            lane: self.id,
+            label: self.label.clone(),
+        }
     }
 
     fn tell(&self, met: QueueFailure) -> StreamFailure {
@@ -201,6 +270,7 @@ impl LaneState {
             place: met.origin,
             error: met.error,
             root: None,
+            circle: Vec::new(),
         }
     }
 

@@ -46,6 +46,8 @@
 //! | ask, block, or await | [`Event::query`], [`Event::wait`], [`Event::completion`] |
 //! | order one stream after another | [`Stream::wait`], [`Stream::wait_frontier`] |
 //! | order a stream after the host | [`Semaphore`] |
+//! | wait for a value in memory, write one | [`Stream::wait_memory`], [`Stream::write_memory`] |
+//! | end work early, go on after a failure | [`Stream::abort`], [`Stream::clear_error`] |
 //! | find a missing wait | [`Streams::sanitized`] |
 //! | write work down as a graph instead | [`Stream::begin_capture`], [`Capture`] |
 //! | know what failed | [`Stream::failure`], [`StreamFailure`] |
@@ -62,7 +64,8 @@
 //! The sanitizer's, where there is one, is outermost: it is held while a command is offered. `Witness`'s comes
 //! before it. A [`Writer`]'s hold of its queue may come before the sanitizer's too, since nobody else submits to that
 //! queue meanwhile. `registry::Lanes`, then `Link`, then whatever the driver takes inside its own non-blocking calls. The timeline
-//! takes a slot's source, then `Link`. `Stamps` and `Relay` are leaves: nothing is taken under them.
+//! takes a slot's source, then `Link`. `Stamps`, `Relay` and what
+//! a lane has told of its failures are leaves: nothing is taken under them.
 //! No lock is held while user code runs or a queue handle is dropped, since that may call into the driver.
 //!
 //! # Not here
@@ -78,10 +81,12 @@ mod failure;
 mod host_function;
 mod lane_state;
 mod link;
+mod memory_operation;
 #[cfg(all(test, loom))]
 mod model_queue;
 mod options;
 mod outcome;
+mod recovery;
 mod registry;
 mod relay;
 mod semaphore;
@@ -96,7 +101,7 @@ pub use capture::{Capture, CaptureError, Captured, Offence};
 pub use completion::Completion;
 pub use error::{Facet, StreamError};
 pub use event::Event;
-pub use failure::StreamFailure;
+pub use failure::{StreamFailure, StreamName};
 pub use host_function::ReplayStreams;
 pub use options::{StreamOptions, WhenFull};
 pub use outcome::{Submission, Waited};

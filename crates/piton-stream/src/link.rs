@@ -9,7 +9,8 @@
 //! | word | written | order |
 //! |---|---|---|
 //! | `completed` | under the lock, after `failed` | Release; a reader that sees it sees the failure it covers |
-//! | `failed` | under the lock | Release |
+//! | `failed` | under the lock, and only lowered: the first failure ever | Release |
+//! | `failure`, `forgotten` | under the lock | the lock; looked at only where `failed` says that there is something |
 //! | `submitted` | under the lock, with `completed` and no less | Release |
 //! | `queue` | taken away once, under the lock, when `completed` has reached everything submitted | the lock |
 //!
@@ -20,7 +21,7 @@
 //! What is known to be complete is one load. Only who must ask the queue takes the lock, since the queue goes away
 //! one day.
 
-use piton_driver::{Position, Queue, QueueFailure};
+use piton_driver::{DriverError, Position, Queue, QueueFailure};
 use piton_sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -34,8 +35,22 @@ const NOT_FAILED: u64 = u64::MAX;
 struct Served {
     /// The queue, until the lane has drained.
     queue: Option<Arc<dyn Queue>>,
-    /// The first failure, once it was seen.
+    /// The first failure that was not forgotten, once it was seen.
     failure: Option<QueueFailure>,
+    /// Failures that were forgotten, and the last position each spoils, in their order.
+    forgotten: Vec<(QueueFailure, u64)>,
+}
+
+impl Served {
+    /// The failure that spoils a position.
+    fn spoilt_by(&self, position: Position) -> Option<QueueFailure> {
+        let mut forgotten = self.forgotten.iter();
+        let is_in = |(failure, last): &&(QueueFailure, u64)| {
+            failure.position <= position && position.get() <= *last
+        };
+        let past = forgotten.find(is_in).map(|(failure, _)| *failure);
+        past.or_else(|| self.failure.filter(|failure| failure.position <= position))
+    }
 }
 
 /// See the module.
@@ -56,6 +71,13 @@ pub(crate) enum Reach {
     Gone,
 }
 
+/// Why a failure was not forgotten.
+pub(crate) enum Trouble {
+    /// So much was submitted, and so much has ended.
+    Pending(Position, Position),
+    Driver(DriverError),
+}
+
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link")
@@ -71,6 +93,7 @@ impl Link {
             served: Mutex::new(Served {
                 queue: Some(queue),
                 failure: None,
+                forgotten: Vec::new(),
             }),
             completed: AtomicU64::new(0),
             failed: AtomicU64::new(NOT_FAILED),
@@ -87,8 +110,7 @@ impl Link {
     pub(crate) fn reach(&self, position: Position) -> Reach {
         let mut served = self.served.lock();
         self.absorb(&mut served);
-        let has_failed = self.failed_at().is_some_and(|failed| failed <= position);
-        if self.has_completed(position) && !has_failed {
+        if self.has_completed(position) && served.spoilt_by(position).is_none() {
             return Reach::Ended;
         }
         match &served.queue {
@@ -116,7 +138,38 @@ impl Link {
         }
     }
 
-    /// The first failure as the queue tells it, now.
+    /// The failure that spoils a position seen complete, forgotten since or not. One load while nothing up to it has
+    /// ever failed.
+    pub(crate) fn failure_at(&self, position: Position) -> Option<QueueFailure> {
+        if self.failed_at().is_none_or(|failed| failed > position) {
+            return None;
+        }
+        self.served.lock().spoilt_by(position)
+    }
+
+    /// Forgets the failure, which spoils nothing past what was submitted. The caller keeps others from submitting.
+    /// Does not block.
+    pub(crate) fn forget_failure(&self) -> Result<(), Trouble> {
+        let mut served = self.served.lock();
+        let Some(queue) = served.queue.clone() else {
+            return Ok(());
+        };
+        let (submitted, completed) = (queue.submitted(), queue.completed());
+        if completed < submitted {
+            return Err(Trouble::Pending(submitted, completed));
+        }
+        // All has ended, so a failure that there is is seen now.
+        self.absorb(&mut served);
+        self.absorb_failure(&mut served);
+        queue.clear_failure().map_err(Trouble::Driver)?;
+        if let Some(failure) = served.failure.take() {
+            served.forgotten.push((failure, submitted.get()));
+        }
+        drop(served);
+        Ok(())
+    }
+
+    /// The first failure as the queue tells it, now; not one that was forgotten.
     pub(crate) fn failure(&self) -> Option<QueueFailure> {
         let mut served = self.served.lock();
         self.absorb(&mut served);
@@ -124,7 +177,7 @@ impl Link {
         served.failure
     }
 
-    /// Where the first failure stands, as far as it is known: for every position that was seen complete.
+    /// Where the first failure ever stands, as far as it is known: for every position that was seen complete.
     pub(crate) fn failed_at(&self) -> Option<Position> {
         let failed = self.failed.load(Ordering::Acquire);
         (failed != NOT_FAILED).then_some(Position::new(failed))
@@ -167,7 +220,9 @@ impl Link {
             && let Some(failure) = queue.failure()
         {
             served.failure = Some(failure);
-            self.failed.store(failure.position.get(), Ordering::Release);
+            // The first ever: what was forgotten is looked up behind it.
+            self.failed
+                .fetch_min(failure.position.get(), Ordering::Release);
         }
     }
 }

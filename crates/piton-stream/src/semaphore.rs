@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "submits commands that name no memory")]
 
-use crate::{Facet, Stream, StreamError, witness::Witness};
+use crate::{Facet, Stream, StreamError, Submission, Submitting, witness::Witness};
 use piton_driver::{Command, Device, SignalledBy};
 use piton_timeline::Timepoint;
 use std::sync::{Arc, OnceLock};
@@ -120,5 +120,59 @@ impl Stream {
         let semaphore = semaphore.used_by(self);
         // SAFETY: the command names no memory.
         unsafe { self.submit(&Command::SignalSemaphore { semaphore, value }) }
+    }
+
+    /// As [`wait_semaphore`](Self::wait_semaphore), and never blocks.
+    ///
+    /// # Errors
+    /// As [`wait_semaphore`](Self::wait_semaphore), without the two about room.
+    #[track_caller]
+    pub fn try_wait_semaphore(
+        &self,
+        semaphore: &Semaphore,
+        value: u64,
+    ) -> Result<Submission, StreamError> {
+        let semaphore = semaphore.used_by(self);
+        // SAFETY: the command names no memory.
+        unsafe { self.try_submit(&Command::WaitSemaphore { semaphore, value }) }
+    }
+
+    /// As [`signal_semaphore`](Self::signal_semaphore), and never blocks.
+    ///
+    /// # Errors
+    /// As [`wait_semaphore`](Self::wait_semaphore), without the two about room.
+    #[track_caller]
+    pub fn try_signal_semaphore(
+        &self,
+        semaphore: &Semaphore,
+        value: u64,
+    ) -> Result<Submission, StreamError> {
+        let semaphore = semaphore.used_by(self);
+        // SAFETY: the command names no memory.
+        unsafe { self.try_submit(&Command::SignalSemaphore { semaphore, value }) }
+    }
+
+    /// As [`wait_semaphore`](Self::wait_semaphore), as a future that waits for room, not for the value.
+    #[track_caller]
+    pub fn wait_semaphore_async<'a>(
+        &'a self,
+        semaphore: &'a Semaphore,
+        value: u64,
+    ) -> Submitting<'a> {
+        let semaphore = semaphore.used_by(self);
+        // SAFETY: the command names no memory.
+        unsafe { self.submit_async(Command::WaitSemaphore { semaphore, value }) }
+    }
+
+    /// As [`signal_semaphore`](Self::signal_semaphore), as a future that waits for room, not for the signal.
+    #[track_caller]
+    pub fn signal_semaphore_async<'a>(
+        &'a self,
+        semaphore: &'a Semaphore,
+        value: u64,
+    ) -> Submitting<'a> {
+        let semaphore = semaphore.used_by(self);
+        // SAFETY: the command names no memory.
+        unsafe { self.submit_async(Command::SignalSemaphore { semaphore, value }) }
     }
 }

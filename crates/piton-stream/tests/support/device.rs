@@ -71,6 +71,11 @@ impl FakeDevice {
         }
     }
 
+    /// How many queues have a handle.
+    pub(crate) fn live_queues(&self) -> usize {
+        Arc::strong_count(&self.alive) - 1
+    }
+
     pub(crate) fn with_queues(self, most_queues: usize) -> Self {
         Self {
             most_queues,
@@ -92,6 +97,7 @@ impl Queues for FakeDevice {
         let index = inner.books.len();
         inner.books.push(Book {
             device: self.info.id.0,
+            on_failure: options.on_failure,
             ..Book::default()
         });
         let hardware = match options.placement {

@@ -1,7 +1,7 @@
 //! The engine of the fake device: books of queues, and one step of one of them.
 
 use piton_driver::{
-    DeviceId, DriverError, ErrorKind, Fault, HostFunction, Operation, Origin, Position,
+    DeviceId, DriverError, ErrorKind, Fault, HostFunction, OnFailure, Operation, Origin, Position,
     QueueFailure, QueueId,
 };
 use piton_sync::Mutex;
@@ -65,9 +65,28 @@ pub(crate) struct Book {
     pub(crate) submitted: u64,
     pub(crate) completed: u64,
     pub(crate) failure: Option<QueueFailure>,
+    /// Failures that were cleared: where they stood, and the last position each spoils.
+    pub(crate) cleared: Vec<(u64, u64)>,
+    pub(crate) on_failure: OnFailure,
+    /// Commands up to here that have not started end as aborted.
+    pub(crate) aborted: u64,
     pub(crate) watchers: Vec<(u64, Waker)>,
     /// A host function of it runs.
     pub(crate) is_busy: bool,
+}
+
+impl Book {
+    /// Whether what comes next is skipped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.failure.is_some() && self.on_failure == OnFailure::Stop
+    }
+
+    fn is_spoilt(&self, position: u64) -> bool {
+        let failed = self.failure.map(|failure| failure.position.get());
+        let mut cleared = self.cleared.iter();
+        failed.is_some_and(|failed| failed <= position)
+            || cleared.any(|(from, last)| (*from..=*last).contains(&position))
+    }
 }
 
 #[derive(Default)]
@@ -111,7 +130,7 @@ impl Machine {
             Err(step) => return step,
         };
         let work = inner.books[queue].commands.pop_front().unwrap();
-        let is_skipped = inner.books[queue].failure.is_some();
+        let is_skipped = inner.books[queue].is_stopped();
         let verdict = match (verdict, work) {
             (None, work) if is_skipped => {
                 drop(inner);
@@ -156,22 +175,22 @@ impl Inner {
             None => return Err(Step::Idle),
             Some(front) => front,
         };
-        if book.failure.is_some() {
+        let is_aborted = book.completed < book.aborted;
+        if book.is_stopped() || is_aborted {
             // A skipped wait still keeps its place in the order: see the contract.
             return match front {
                 Work::WaitQueue(other, position) if self.books[*other].completed < *position => {
                     Err(Step::Blocked)
                 }
-                _ => Ok(None),
+                _ => Ok(is_aborted.then_some(ErrorKind::Aborted)),
             };
         }
         match front {
             Work::WaitQueue(other, position) => {
                 let other_book = &self.books[*other];
-                let failed = other_book.failure.map(|failure| failure.position.get());
                 if other_book.completed < *position {
                     Err(Step::Blocked)
-                } else if failed.is_some_and(|failed| failed <= *position) {
+                } else if other_book.is_spoilt(*position) {
                     Ok(Some(ErrorKind::DependencyFailed {
                         queue: QueueId(*other as u64),
                         position: Position::new(*position),
@@ -204,7 +223,7 @@ impl Inner {
         let position = book.completed + 1;
         let (operation, origin) = book.origins.pop_front().unzip();
         let operation = operation.unwrap_or(Operation::Fill);
-        let did = error.is_none() && book.failure.is_none();
+        let did = error.is_none() && !book.is_stopped();
         if let (Some(kind), None) = (error, book.failure) {
             book.failure = Some(QueueFailure {
                 position: Position::new(position),

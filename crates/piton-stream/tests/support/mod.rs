@@ -21,7 +21,7 @@ pub(crate) use wakers::CountingWaker;
 use piton_driver::{Device, DevicePtr, FillPattern};
 use piton_stream::{Command, Stream, StreamError, StreamOptions, Streams, Submission};
 use piton_timeline::{Timeline, Timepoint};
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 /// A fill of this address fails when it runs.
 pub(crate) const TRAP: DevicePtr = DevicePtr::new(0xdead);
@@ -56,6 +56,12 @@ impl Bench {
     pub(crate) fn stream_with(&self, options: StreamOptions) -> Stream {
         self.streams.create(&self.device, options).unwrap()
     }
+}
+
+/// How many queues of a fake device have a handle.
+pub(crate) fn live_queues(device: &dyn Device) -> usize {
+    let device: &dyn Any = device;
+    device.downcast_ref::<FakeDevice>().unwrap().live_queues()
 }
 
 fn fill(dst: DevicePtr) -> Command<'static> {

@@ -8,8 +8,8 @@ use super::{
     machine::{Machine, Work},
 };
 use piton_driver::{
-    Admission, Command, DeviceId, DriverError, ErrorKind, HardwareQueue, Operation, Origin,
-    Position, Priority, Queue, QueueFailure, QueueId, WaitOutcome,
+    Admission, Awaited, Command, DeviceId, DriverError, ErrorKind, Front, HardwareQueue, Operation,
+    Origin, Position, Priority, Queue, QueueActivity, QueueFailure, QueueId, WaitOutcome,
 };
 use piton_sync::atomic::{AtomicU64, Ordering};
 use std::{any::Any, sync::Arc, task::Waker, time::Instant};
@@ -132,6 +132,48 @@ unsafe impl Queue for FakeQueue {
             _ => Work::Touch(command.operation()),
         };
         Ok(self.push(work, origin))
+    }
+    fn abort(&self) -> Result<(), DriverError> {
+        let mut inner = self.machine.inner.lock();
+        let book = &mut inner.books[self.index];
+        book.aborted = book.submitted;
+        Ok(())
+    }
+    fn clear_failure(&self) -> Result<(), DriverError> {
+        let mut inner = self.machine.inner.lock();
+        let book = &mut inner.books[self.index];
+        assert_eq!(book.completed, book.submitted, "the stream asks before");
+        if let Some(failure) = book.failure.take() {
+            let range = (failure.position.get(), book.submitted);
+            book.cleared.push(range);
+        }
+        Ok(())
+    }
+    fn activity(&self) -> QueueActivity {
+        let inner = self.machine.inner.lock();
+        let book = &inner.books[self.index];
+        let position = Position::new(book.completed + 1);
+        let Some(front) = book.commands.front() else {
+            return QueueActivity::Idle;
+        };
+        let (operation, origin) = book.origins.front().copied().unzip();
+        let about = Front {
+            position,
+            operation: operation.unwrap_or(Operation::Fill),
+            origin,
+        };
+        match front {
+            Work::WaitQueue(other, position) => {
+                let (queue, position) = (QueueId(*other as u64), Position::new(*position));
+                QueueActivity::Waiting(about, Awaited::Queue(queue, position))
+            }
+            Work::WaitValue(cell, wanted) => {
+                let (current, wanted) = (*cell.lock(), *wanted);
+                QueueActivity::Waiting(about, Awaited::Semaphore { current, wanted })
+            }
+            _ if book.is_busy => QueueActivity::Running(about),
+            _ => QueueActivity::Ready(position),
+        }
     }
     fn flush(&self) -> Result<(), DriverError> {
         Ok(())

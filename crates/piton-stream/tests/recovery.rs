@@ -1,0 +1,399 @@
+//! Aborts, failures that are forgotten, streams that go on after one, circles of waits.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "tests may")]
+
+mod support;
+
+use piton_driver::{Command, ErrorKind, OnFailure, Operation};
+use piton_stream::{
+    Event, Semaphore, Stream, StreamError, StreamFailure, StreamOptions, Streams, Waited,
+};
+use piton_sync::Mutex;
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+};
+use support::{
+    Bench, Ran,
+    simulated::{SimBench, machines},
+    trap, work,
+};
+
+#[track_caller]
+fn poisoned<T: std::fmt::Debug>(result: Result<T, StreamError>) -> Arc<StreamFailure> {
+    match result {
+        Err(StreamError::Poisoned(failure)) => failure,
+        other => panic!("{other:?} is no failure"),
+    }
+}
+
+#[test]
+fn what_failed_stays_failed_and_what_comes_after_clearing_runs() {
+    let bench = Bench::new();
+    let mut stream = bench.stream("a");
+    let good = work(&stream).unwrap();
+    let failed = trap(&stream).unwrap();
+    let skipped = work(&stream).unwrap();
+    let first = poisoned(stream.synchronize());
+    stream.clear_error().unwrap();
+    assert_eq!(stream.failure(), None);
+    // Nothing new is there: the stream's last place is still the skipped one.
+    assert_eq!(poisoned(stream.synchronize()), first);
+    let between = work(&stream).unwrap();
+    stream.synchronize().unwrap();
+    let again = trap(&stream).unwrap();
+    let second = poisoned(stream.synchronize());
+    assert_eq!((first.timepoint, second.timepoint), (failed, again));
+    stream.clear_error().unwrap();
+    let last = work(&stream).unwrap();
+    stream.synchronize().unwrap();
+    for point in [good, between, last] {
+        assert_eq!(bench.streams.query(point), Ok(true));
+    }
+    for (point, failure) in [(failed, &first), (skipped, &first), (again, &second)] {
+        assert_eq!(&poisoned(bench.streams.query(point)), failure);
+    }
+    bench.streams.check();
+}
+
+#[test]
+fn waits_for_a_failed_range_fail_after_it_was_cleared_and_later_ones_do_not() {
+    let bench = Bench::new();
+    let mut stream = bench.stream("a");
+    trap(&stream).unwrap();
+    let failed = stream.record();
+    assert!(stream.synchronize().is_err());
+    stream.clear_error().unwrap();
+    work(&stream).unwrap();
+    stream.synchronize().unwrap();
+    let (well, ill) = (bench.stream("well"), bench.stream("ill"));
+    assert_eq!(well.wait(&stream.record()), Ok(Waited::Done));
+    assert_eq!(well.synchronize(), Ok(()));
+    ill.wait(&failed).unwrap();
+    let failure = poisoned(ill.synchronize());
+    assert!(matches!(
+        failure.error.kind,
+        ErrorKind::DependencyFailed { .. }
+    ));
+}
+
+#[test]
+fn a_failure_is_forgotten_only_when_all_has_ended() {
+    let bench = Bench::new();
+    let mut stream = bench.stream("a");
+    trap(&stream).unwrap();
+    work(&stream).unwrap();
+    bench.machine.step(0);
+    let refused = StreamError::NotDrained {
+        submitted: 2,
+        completed: 1,
+    };
+    assert_eq!(stream.clear_error(), Err(refused));
+    assert!(stream.failure().is_some());
+    bench.machine.step(0);
+    assert_eq!(stream.clear_error(), Ok(()));
+    assert_eq!(stream.clear_error(), Ok(()));
+}
+
+#[test]
+fn a_stream_that_continues_runs_on_and_still_tells() {
+    let bench = Bench::new();
+    let stream = bench.stream_with(StreamOptions {
+        on_failure: OnFailure::Continue,
+        ..StreamOptions::labelled("a")
+    });
+    let good = work(&stream).unwrap();
+    let failed = trap(&stream).unwrap();
+    work(&stream).unwrap();
+    assert_eq!(poisoned(stream.synchronize()).timepoint, failed);
+    assert_eq!(bench.streams.query(good), Ok(true));
+    let ran = Ran {
+        queue: 0,
+        position: 3,
+        did: true,
+    };
+    assert!(bench.machine.trace().contains(&ran));
+}
+
+#[test]
+fn a_simulated_stream_that_continues_runs_on() {
+    for config in machines() {
+        let bench = SimBench::new(config);
+        for (on_failure, runs) in [(OnFailure::Stop, false), (OnFailure::Continue, true)] {
+            let mut stream = bench.stream_with(StreamOptions {
+                on_failure,
+                ..StreamOptions::labelled("a")
+            });
+            let ran = Arc::new(Mutex::new(false));
+            let inside = Arc::clone(&ran);
+            stream.call_host(|| panic!("on purpose")).unwrap();
+            stream.call_host(move || *inside.lock() = true).unwrap();
+            poisoned(stream.synchronize());
+            assert_eq!(*ran.lock(), runs);
+            stream.clear_error().unwrap();
+            stream.call_host(|| ()).unwrap();
+            assert_eq!(stream.synchronize(), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn an_abort_ends_what_waits_and_what_is_behind_and_the_stream_goes_on() {
+    for config in machines() {
+        let bench = SimBench::new(config);
+        let mut stream = bench.stream("a");
+        let gate = Semaphore::new(&bench.device, 0).unwrap();
+        for _ in 0..20 {
+            let waits = stream.wait_semaphore(&gate, 1).unwrap();
+            stream.call_host(|| unreachable!("aborted")).unwrap();
+            stream.abort().unwrap();
+            let failure = poisoned(stream.synchronize());
+            assert_eq!(failure.error.kind, ErrorKind::Aborted);
+            assert_eq!(failure.timepoint, waits);
+            stream.clear_error().unwrap();
+            stream.call_host(|| ()).unwrap();
+            stream.synchronize().unwrap();
+        }
+        stream.abort().unwrap();
+        assert_eq!(stream.synchronize(), Ok(()));
+    }
+}
+
+/// Else memory freed in the aborted stream's order could be in use by the other.
+#[test]
+fn an_aborted_wait_for_a_stream_ends_when_that_has_got_there() {
+    for config in machines() {
+        let bench = SimBench::new(config);
+        let (slow, stream) = (bench.stream("slow"), bench.stream("a"));
+        let gate = Semaphore::new(&bench.device, 0).unwrap();
+        slow.wait_semaphore(&gate, 1).unwrap();
+        stream.wait(&slow.record()).unwrap();
+        stream.call_host(|| unreachable!("aborted")).unwrap();
+        let end = stream.record();
+        stream.abort().unwrap();
+        assert_eq!(end.query(), Ok(false));
+        gate.signal(1).unwrap();
+        let failure = poisoned(end.wait(None));
+        assert_eq!(failure.error.kind, ErrorKind::Aborted);
+        assert_eq!(slow.query(), Ok(true));
+    }
+}
+
+/// Streams in a circle: each waits for a semaphore that the next one would raise. None goes on before all of it is
+/// submitted.
+fn circle(bench: &SimBench, labels: &[&str]) -> Vec<Stream> {
+    let streams: Vec<_> = labels.iter().map(|label| bench.stream(label)).collect();
+    let start = Semaphore::new(&bench.device, 0).unwrap();
+    let raised: Vec<_> = streams
+        .iter()
+        .map(|_| Semaphore::between_streams(&bench.device, 0).unwrap())
+        .collect();
+    for (n, stream) in streams.iter().enumerate() {
+        stream.wait_semaphore(&start, 1).unwrap();
+        let next = (n + 1) % streams.len();
+        stream.wait_semaphore(&raised[next], 1).unwrap();
+        stream.signal_semaphore(&raised[n], 1).unwrap();
+    }
+    start.signal(1).unwrap();
+    streams
+}
+
+#[test]
+fn streams_in_a_circle_fail_by_their_names_and_the_rest_run_on() {
+    let circles: [&[&str]; 2] = [&["a", "b"], &["a", "b", "c"]];
+    for labels in circles {
+        for config in machines() {
+            let bench = SimBench::new(config);
+            let other = bench.stream("other");
+            let streams = circle(&bench, labels);
+            other.call_host(|| ()).unwrap();
+            for stream in &streams {
+                poisoned(stream.synchronize());
+            }
+            assert_eq!(other.synchronize(), Ok(()));
+            let failure = streams[0].failure().unwrap();
+            let named: Vec<_> = failure
+                .circle
+                .iter()
+                .map(|name| name.label.as_deref().unwrap())
+                .collect();
+            let mut expected = labels.to_vec();
+            expected.push("a");
+            assert_eq!(named, expected);
+            let told = failure.to_string();
+            assert!(told.ends_with("-> `a`"), "{told}");
+            assert!(told.contains(": `a` -> `b` -> "), "{told}");
+            assert_eq!(streams[0].failure(), Some(failure));
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_waits_for_what_nobody_can_signal_fails_and_goes() {
+    for config in machines() {
+        let bench = SimBench::new(config);
+        let stream = bench.stream("a");
+        let gate = Semaphore::new(&bench.device, 0).unwrap();
+        stream.wait_semaphore(&gate, 3).unwrap();
+        let event = stream.record();
+        drop(stream);
+        assert_eq!(event.query(), Ok(false));
+        drop(gate);
+        let failure = poisoned(event.wait(None));
+        let never = ErrorKind::NeverSignalled {
+            current: 0,
+            wanted: 3,
+        };
+        assert_eq!(failure.error.kind, never);
+        bench.streams.prune();
+        assert_eq!(bench.streams.detached(), 0);
+        bench.streams.check();
+    }
+}
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_stops_no_stream() {
+    for config in machines() {
+        let bench = SimBench::new(config);
+        let (stream, other) = (bench.stream("a"), bench.stream("b"));
+        let gate = Semaphore::new(&bench.device, 0).unwrap();
+        stream.wait_semaphore(&gate, 1).unwrap();
+        let waker = Waker::from(Arc::new(Panics));
+        let mut completion = pin!(stream.completion());
+        let polled = completion.as_mut().poll(&mut Context::from_waker(&waker));
+        assert_eq!(polled, Poll::Pending);
+        stream.call_host(|| ()).unwrap();
+        other.wait(&stream.record()).unwrap();
+        other.signal_semaphore(&gate, 2).unwrap();
+        // Raised by a device's thread, as the host's own call would meet the panic.
+        let raises = bench.stream("raises");
+        raises.signal_semaphore(&gate, 1).unwrap();
+        other.synchronize().unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(gate.value(), 2);
+    }
+}
+
+#[test]
+fn what_a_device_cannot_do_is_said() {
+    let bench = Bench::over(support::FakeDevice::bare);
+    let stream = bench.stream("a");
+    let wait = piton_driver::MemoryWait {
+        at: piton_driver::DevicePtr::new(16),
+        comparison: piton_driver::Comparison::Equal,
+        value: piton_driver::MemoryWord::U32(1),
+    };
+    #[expect(unsafe_code, reason = "the wait names memory")]
+    // SAFETY: the fake device touches no memory.
+    let refused = unsafe { stream.wait_memory(wait) };
+    let facet = piton_stream::Facet::MemoryOperations;
+    assert!(
+        matches!(refused, Err(StreamError::Unsupported { facet: lacks, .. }) if lacks == facet)
+    );
+    let operation = Command::WaitMemory(wait).operation();
+    assert_eq!(operation, Operation::WaitMemory);
+}
+
+/// What a test holds; each may go first, and last.
+enum Held {
+    Streams(Streams),
+    Stream(Stream),
+    Event(Event),
+    Semaphore(Semaphore),
+    Nothing,
+}
+
+impl Held {
+    fn let_go(&mut self) {
+        match std::mem::replace(self, Self::Nothing) {
+            Self::Streams(held) => drop(held),
+            Self::Stream(held) => drop(held),
+            Self::Event(held) => drop(held),
+            Self::Semaphore(held) => drop(held),
+            Self::Nothing => panic!("let go twice"),
+        }
+    }
+}
+
+/// Every order of the numbers below `count`.
+fn orders(count: usize) -> Vec<Vec<usize>> {
+    let mut orders = vec![Vec::new()];
+    for _ in 0..count {
+        orders = orders
+            .into_iter()
+            .flat_map(|order: Vec<usize>| {
+                let rest = (0..count).filter(|n| !order.contains(n));
+                let longer = rest.map(|n| [order.clone(), vec![n]].concat());
+                longer.collect::<Vec<_>>()
+            })
+            .collect();
+    }
+    orders
+}
+
+#[test]
+fn whatever_is_let_go_first_no_queue_is_left() {
+    for order in orders(5) {
+        let bench = Bench::new();
+        let (a, b) = (bench.stream("a"), bench.stream("b"));
+        let gate = Semaphore::new(&bench.device, 0).unwrap();
+        work(&a).unwrap();
+        a.wait_semaphore(&gate, 1).unwrap();
+        let event = a.record();
+        b.wait(&event).unwrap();
+        trap(&b).unwrap();
+        gate.signal(1).unwrap();
+        let (streams, machine) = (bench.streams.clone(), Arc::clone(&bench.machine));
+        let Bench { device, .. } = bench;
+        let lives = move || support::live_queues(&*device);
+        assert_eq!(lives(), 2);
+        let mut held = [
+            Held::Stream(a),
+            Held::Stream(b),
+            Held::Event(event),
+            Held::Semaphore(gate),
+            Held::Streams(streams.clone()),
+        ];
+        for (turn, n) in order.into_iter().enumerate() {
+            if turn == 3 {
+                machine.run();
+            }
+            held[n].let_go();
+        }
+        streams.prune();
+        assert_eq!((streams.detached(), lives()), (0, 0));
+        streams.check();
+    }
+}
+
+#[test]
+fn an_event_of_a_lane_that_is_gone_says_how_its_own_work_ended() {
+    let bench = Bench::new();
+    let stream = bench.stream("old");
+    work(&stream).unwrap();
+    let good = stream.record();
+    trap(&stream).unwrap();
+    let failed = stream.record();
+    drop(stream);
+    bench.machine.run();
+    bench.streams.prune();
+    let new = bench.stream("new");
+    assert_eq!(new.id().index, good.timepoint().lane.index);
+    assert_ne!(new.id(), good.timepoint().lane);
+    work(&new).unwrap();
+    assert_eq!(good.query(), Ok(true));
+    assert_eq!(poisoned(failed.query()).label.as_deref(), Some("old"));
+    assert_eq!(new.record().query(), Ok(false));
+    assert_eq!(new.synchronize(), Ok(()));
+}
