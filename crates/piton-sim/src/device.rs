@@ -3,6 +3,7 @@
 use crate::{
     config::Backing,
     machine::{DeviceCore, Machine},
+    presence::Presence,
     queue::{PRIORITIES, QueueCore, SimQueue},
 };
 use piton_driver::{
@@ -30,16 +31,34 @@ pub struct SimDevice {
     machine: Arc<Machine>,
     index: usize,
     id: DeviceId,
+    /// Handles outside have one; what the machine holds itself has none.
+    _presence: Option<Presence>,
 }
 
 impl SimDevice {
     pub(crate) fn new(machine: Arc<Machine>, id: DeviceId) -> Option<Self> {
         machine.device(id)?;
+        let _presence = Some(Presence::new(&machine));
         Some(Self {
             index: id.0 as usize,
             machine,
             id,
+            _presence,
         })
+    }
+
+    /// The same device, for what the machine holds itself.
+    pub(crate) fn inside(&self) -> Self {
+        Self {
+            machine: Arc::clone(&self.machine),
+            _presence: None,
+            ..*self
+        }
+    }
+
+    /// A handle outside, for what is handed out beside the device.
+    pub(crate) fn presence(&self) -> Presence {
+        Presence::new(&self.machine)
     }
 
     pub(crate) fn id(&self) -> DeviceId {
@@ -98,6 +117,9 @@ impl SimDevice {
     /// may be waited for; its host memory can be given back.
     pub(crate) fn gate_even_if_lost(&self, operation: Operation) -> Result<(), DriverError> {
         use crate::fault::CallFate;
+        if self.machine.fork.is_fork() {
+            return Err(self.error(ErrorKind::Forked, operation));
+        }
         match self.machine.faults.call(operation) {
             CallFate::Proceeds => Ok(()),
             CallFate::Fails { call } => Err(self.error(ErrorKind::Injected { call }, operation)),
@@ -177,6 +199,9 @@ impl Device for SimDevice {
     }
 
     fn status(&self) -> Result<(), DriverError> {
+        if self.machine.fork.is_fork() {
+            return Err(self.error(ErrorKind::Forked, Operation::Open));
+        }
         if self.core().is_lost() {
             return Err(self.error(ErrorKind::DeviceLost, Operation::Open));
         }

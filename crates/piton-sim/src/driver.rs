@@ -6,6 +6,7 @@ use crate::{
     fault::FaultPlan,
     machine::Machine,
     module::SimModule,
+    presence::Presence,
 };
 use piton_driver::{Device, DeviceId, Driver, DriverError, ErrorKind, Operation};
 use std::{collections::BTreeMap, sync::Arc};
@@ -14,6 +15,7 @@ use std::{collections::BTreeMap, sync::Arc};
 #[derive(Debug)]
 pub struct SimDriver {
     machine: Arc<Machine>,
+    _presence: Presence,
 }
 
 impl SimDriver {
@@ -23,8 +25,10 @@ impl SimDriver {
     /// [`SimError`] says what in the configuration cannot be, or what the system refused.
     pub fn new(config: SimConfig) -> Result<Self, SimError> {
         config.validate()?;
+        let machine = Arc::new(Machine::new(config)?);
         Ok(Self {
-            machine: Arc::new(Machine::new(config)?),
+            _presence: Presence::new(&machine),
+            machine,
         })
     }
 

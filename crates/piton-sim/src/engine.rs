@@ -252,6 +252,16 @@ impl Engine {
         self.shared.share();
     }
 
+    /// Takes everything that is ready off the list; nobody runs it.
+    pub(crate) fn take_ready(&self) -> Vec<Arc<QueueCore>> {
+        let mut state = self.shared.state.lock();
+        let ready: Vec<_> = state.ready.drain().collect();
+        self.shared
+            .pending
+            .fetch_sub(ready.len(), Ordering::Relaxed);
+        ready
+    }
+
     /// A queue that may be ready has become more urgent.
     pub(crate) fn promote(&self, queue: &Arc<QueueCore>, band: usize) {
         let mut state = self.shared.state.lock();

@@ -47,8 +47,9 @@ pub(crate) fn run_slice(queue: &Arc<QueueCore>) {
     }
     let last = run_some(queue);
     release(queue, hardware);
-    if matches!(last, Step::Ended) {
-        queue.engine().schedule(queue);
+    match last {
+        Step::Ended => queue.engine().schedule(queue),
+        Step::Empty | Step::Waits => queue.device.machine().settle_if_abandoned(),
     }
 }
 

@@ -54,7 +54,7 @@ impl Graphs for SimDevice {
             .map_err(|error| GraphRefusal { node: 0, error })?;
         let plan = Plan::of(self, graph)?;
         Ok(Arc::new(SimGraph {
-            device: self.clone(),
+            device: self.inside(),
             plan: Mutex::new(Arc::new(plan)),
         }))
     }

@@ -5,6 +5,7 @@ use crate::{
     config::{ADDRESS_BITS, Backing, DeviceConfig, LinkConfig, SimConfig},
     engine::Engine,
     fault::Faults,
+    fork::ForkMark,
     host_memory::HostRegions,
     memory_wait::MemoryWaits,
     module::SimModule,
@@ -19,7 +20,7 @@ use piton_driver::{
 };
 use piton_sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 use std::{
     collections::HashMap,
@@ -76,6 +77,10 @@ pub(crate) struct Machine {
     pub(crate) modules: Mutex<HashMap<Arc<str>, SimModule>>,
     pub(crate) faults: Faults,
     pub(crate) memory_waits: MemoryWaits,
+    pub(crate) fork: ForkMark,
+    /// Handles outside, see `presence`.
+    pub(crate) handles: AtomicUsize,
+    pub(crate) is_abandoned: AtomicBool,
     /// Whether a queue has ever waited for a semaphore: without that no circle is possible.
     pub(crate) semaphore_waits: AtomicBool,
     next_queue: AtomicU64,
@@ -84,6 +89,12 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(config: SimConfig) -> Result<Self, DriverError> {
         let engine = Engine::for_machine(config.clock, config.workers)?;
+        let fork = ForkMark::new().map_err(|kind| DriverError {
+            kind,
+            operation: Operation::Open,
+            device: None,
+            code: None,
+        })?;
         let devices = (0..)
             .zip(config.devices)
             .map(|(id, device)| DeviceCore::new(DeviceId(id), device))
@@ -98,6 +109,9 @@ impl Machine {
             modules: Mutex::new(HashMap::new()),
             faults,
             memory_waits: MemoryWaits::default(),
+            fork,
+            handles: AtomicUsize::new(0),
+            is_abandoned: AtomicBool::new(false),
             semaphore_waits: AtomicBool::new(false),
             next_queue: AtomicU64::new(0),
         })
@@ -113,8 +127,14 @@ impl Machine {
 
     /// How many queues wait for a counter.
     pub(crate) fn stalled_queues(&self) -> u64 {
-        let queues = self.devices.iter().flat_map(DeviceCore::live_queues);
-        queues.filter(|queue| queue.is_stalled()).count() as u64
+        self.live_queues()
+            .filter(|queue| queue.is_stalled())
+            .count() as u64
+    }
+
+    /// Queues that are not gone.
+    pub(crate) fn live_queues(&self) -> impl Iterator<Item = Arc<QueueCore>> {
+        self.devices.iter().flat_map(DeviceCore::live_queues)
     }
 
     /// Whether queues may wait for each other in a circle.

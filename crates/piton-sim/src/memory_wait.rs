@@ -70,6 +70,27 @@ impl MemoryWaits {
         }
     }
 
+    /// Everybody who waits, who is not set going by this.
+    pub(crate) fn take_all(&self) -> Vec<impl Sized> {
+        let mut list = self.list.lock();
+        self.listeners.fetch_sub(list.len(), Ordering::AcqRel);
+        std::mem::take(&mut *list)
+    }
+
+    /// Nothing will write memory any more: whoever waits fails.
+    pub(crate) fn fail_all(&self) {
+        let mut list = self.list.lock();
+        self.listeners.fetch_sub(list.len(), Ordering::AcqRel);
+        let all = std::mem::take(&mut *list);
+        drop(list);
+        let waiting = all.len() as u64;
+        for listener in all {
+            let kind = ErrorKind::Deadlock { waiting };
+            listener.queue.doom(listener.ticket, kind);
+            listener.queue.engine().share();
+        }
+    }
+
     /// Sets going whoever has nothing to wait for any more: its value is there, or its stall has ended otherwise.
     pub(crate) fn look(&self) {
         let mut list = self.list.lock();

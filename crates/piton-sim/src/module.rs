@@ -127,7 +127,7 @@ impl Kernels for SimDevice {
         let kernels =
             found.ok_or_else(|| self.error(ErrorKind::UnknownModule, Operation::LoadModule))?;
         Ok(Arc::new(LoadedModule {
-            device: self.clone(),
+            device: self.inside(),
             kernels,
         }))
     }
@@ -143,7 +143,7 @@ impl Module for LoadedModule {
         };
         Ok(Arc::new(SimKernel {
             definition: Arc::clone(found.ok_or_else(unknown)?),
-            device: self.device.clone(),
+            device: self.device.inside(),
         }))
     }
 }

@@ -222,6 +222,11 @@ impl QueueCore {
         }
     }
 
+    /// Whether everything submitted has ended.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.progress.reached() >= self.ring.submitted()
+    }
+
     /// Whether it waits for a counter.
     pub(crate) fn is_stalled(&self) -> bool {
         self.stall.lock().is_on()

@@ -3,7 +3,13 @@
 //! The program's handle and the counter are two things: commands hold the counter, so that it is known when nobody is
 //! left to raise it from outside.
 
-use crate::{deadlock, device::SimDevice, progress::Progress, queue::QueueCore, queue::Watcher};
+use crate::{
+    deadlock,
+    device::SimDevice,
+    presence::Presence,
+    progress::Progress,
+    queue::{QueueCore, Watcher},
+};
 use piton_driver::{
     DeviceId, DriverError, ErrorKind, Operation, Semaphore, Semaphores, SignalledBy,
 };
@@ -116,12 +122,17 @@ impl SemaphoreCore {
 #[derive(Debug)]
 pub(crate) struct SimSemaphore {
     core: Arc<SemaphoreCore>,
+    _presence: Presence,
 }
 
 impl Drop for SimSemaphore {
     fn drop(&mut self) {
+        if self.core.device.machine().fork.is_fork() {
+            return;
+        }
         self.core.is_closed.store(true, Ordering::Release);
         self.core.check_waiting();
+        self.core.device.machine().engine.share();
     }
 }
 
@@ -141,6 +152,7 @@ unsafe impl Semaphore for SimSemaphore {
         }
         let now = core.device.machine().engine.host_now();
         if core.raise(value, now) {
+            core.device.machine().engine.share();
             return Ok(());
         }
         error(ErrorKind::NotMonotonic {
@@ -175,7 +187,7 @@ impl Semaphores for SimDevice {
     ) -> Result<Arc<dyn Semaphore>, DriverError> {
         self.gate(Operation::CreateSemaphore)?;
         let core = SemaphoreCore {
-            device: self.clone(),
+            device: self.inside(),
             signalled_by,
             is_closed: AtomicBool::new(false),
             progress: Progress::new(initial),
@@ -184,6 +196,7 @@ impl Semaphores for SimDevice {
         };
         Ok(Arc::new(SimSemaphore {
             core: Arc::new(core),
+            _presence: self.presence(),
         }))
     }
 }

@@ -62,7 +62,7 @@ impl Timestamps for SimDevice {
         self.gate(operation)?;
         let slots = (0..slots).map(|_| AtomicU64::new(EMPTY)).collect();
         Ok(Arc::new(SimTimestamps {
-            device: self.clone(),
+            device: self.inside(),
             slots,
         }))
     }

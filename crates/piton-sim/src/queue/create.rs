@@ -34,7 +34,7 @@ impl Queues for SimDevice {
         let hardware = place(self.core(), options.placement).map_err(error)?;
         let core = Arc::new(QueueCore {
             id: QueueId(self.machine().next_queue_id()),
-            device: self.clone(),
+            device: self.inside(),
             priority: options.priority,
             hardware,
             units: options.compute_units,
@@ -53,7 +53,10 @@ impl Queues for SimDevice {
             times: Mutex::default(),
         });
         self.core().queues.lock().push(Arc::downgrade(&core));
-        Ok(Arc::new(SimQueue { core }))
+        Ok(Arc::new(SimQueue {
+            core,
+            _presence: self.presence(),
+        }))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
     check,
     command::{Arguments, Command, Entry, INLINE_BYTES, KernelRef},
     engine::Deadlock,
+    presence::Presence,
 };
 use piton_driver as contract;
 use piton_driver::{
@@ -23,6 +24,7 @@ use std::{any::Any, sync::Arc, task::Waker, time::Instant};
 #[derive(Debug)]
 pub(crate) struct SimQueue {
     pub(crate) core: Arc<QueueCore>,
+    pub(super) _presence: Presence,
 }
 
 impl QueueCore {
@@ -149,6 +151,9 @@ impl QueueCore {
 
 impl Drop for SimQueue {
     fn drop(&mut self) {
+        if self.core.device.machine().fork.is_fork() {
+            return;
+        }
         let core = self.core.device.core();
         if let Some(load) = core.loads.lock().get_mut(self.core.hardware as usize) {
             load.queues = load.queues.saturating_sub(1);
@@ -187,7 +192,7 @@ impl SimQueue {
         Ok(found)
     }
 
-    /// Puts a command into the ring, without starting it.
+    /// Puts a command into the ring, without starting it. The caller has passed the gate.
     pub(super) fn put(
         &self,
         producer: &mut Producer,
@@ -197,13 +202,11 @@ impl SimQueue {
         let (core, operation) = (&self.core, command.operation());
         let contract::Command::Launch(launch) = command else {
             let command = self.check(command, operation)?;
-            core.device.gate(operation)?;
             return Ok(core.publish(producer, command, origin));
         };
         let kernel = self
             .check_launch(producer, launch)
             .map_err(|kind| core.device.error(kind, operation))?;
-        core.device.gate(operation)?;
         let Some(command) = core.pack(producer, kernel, launch) else {
             return Ok(Admission::Full);
         };
@@ -362,6 +365,7 @@ unsafe impl Queue for SimQueue {
         command: &contract::Command<'_>,
         origin: Origin,
     ) -> Result<Admission, DriverError> {
+        self.core.device.gate(command.operation())?;
         self.core.engine().while_submitting(|| {
             let admission = self.put(&mut self.core.producer.lock(), command, origin)?;
             if admission != Admission::Full {
@@ -372,6 +376,9 @@ unsafe impl Queue for SimQueue {
     }
 
     fn writer(&self) -> Option<Box<dyn QueueWriter + '_>> {
+        if self.core.device.machine().fork.is_fork() {
+            return None;
+        }
         Some(Box::new(SimWriter::new(self)?))
     }
 

@@ -54,6 +54,7 @@ unsafe impl QueueWriter for SimWriter<'_> {
         command: &Command<'_>,
         origin: Origin,
     ) -> Result<Admission, DriverError> {
+        self.queue.core.device.gate(command.operation())?;
         let admission = self.queue.put(&mut self.producer, command, origin)?;
         if admission == Admission::Full {
             // What is to make room must have been started.

@@ -1,0 +1,59 @@
+//! Whether anybody outside can still ask the machine for something.
+//!
+//! Queues hold the machine they run on, and the machine, its engine and its counters hold queues that are ready or wait.
+//! Work that will end lets go by itself. What will not is let go of when the last handle outside is gone, since then
+//! nobody can submit, signal or drive any more: queues that wait for a value in memory fail once nothing runs that could
+//! write it; in virtual time, where only waiting runs anything, what is ready is dropped.
+
+use crate::machine::Machine;
+use piton_sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// One handle outside: of the driver, a device, a queue, a semaphore.
+#[derive(Debug)]
+pub(crate) struct Presence(Arc<Machine>);
+
+impl Presence {
+    pub(crate) fn new(machine: &Arc<Machine>) -> Self {
+        machine.handles.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(machine))
+    }
+}
+
+impl Clone for Presence {
+    fn clone(&self) -> Self {
+        Self::new(&self.0)
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 && !self.0.fork.is_fork() {
+            self.0.abandon();
+        }
+    }
+}
+
+impl Machine {
+    fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Release);
+        if self.engine.is_virtual() {
+            drop(self.engine.take_ready());
+            drop(self.memory_waits.take_all());
+        } else {
+            self.settle_if_abandoned();
+        }
+    }
+
+    /// Fails waits for values in memory that nothing will write any more. Called when a queue has stopped running.
+    pub(crate) fn settle_if_abandoned(&self) {
+        if !self.is_abandoned.load(Ordering::Acquire) {
+            return;
+        }
+        let runs = |queue: &crate::queue::QueueCore| !queue.is_stalled() && !queue.is_drained();
+        if self.live_queues().any(|queue| runs(&queue)) {
+            return;
+        }
+        self.memory_waits.fail_all();
+    }
+}

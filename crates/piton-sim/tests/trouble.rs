@@ -1,0 +1,347 @@
+//! Aborts, modes behind failures, circles of waits, values in memory, urgency: what keeps queues from running, and what
+//! sets them going.
+
+#![expect(unsafe_code, reason = "commands on memory are unsafe")]
+
+mod support;
+
+use piton_driver::{
+    Awaited, Command, Comparison, DevicePtr, ErrorKind, MemoryWait, MemoryWord, OnFailure,
+    Operation, Position, Priority, Queue, QueueActivity, QueueOptions, SignalledBy, WaitOutcome,
+};
+use piton_sim::{FaultPlan, ScheduleOrder, SimConfig, Trigger};
+use std::{panic::Location, sync::Arc};
+use support::{accepted, config, fill, kernel, launch, machine, queue, read};
+
+fn every_clock(body: impl Fn(SimConfig)) {
+    for workers in [1, 2] {
+        body(SimConfig {
+            workers: Some(workers),
+            ..config(1)
+        });
+    }
+    for seed in 0..4 {
+        body(config(1).in_virtual_time(seed, ScheduleOrder::Seeded));
+    }
+}
+
+fn failed(queue: &Arc<dyn Queue>) -> Option<(u64, ErrorKind)> {
+    queue
+        .failure()
+        .map(|failure| (failure.position.get(), failure.error.kind))
+}
+
+fn finish(queue: &Arc<dyn Queue>) {
+    let last = queue.submitted();
+    assert_eq!(queue.wait(last, None), Ok(WaitOutcome::Reached));
+}
+
+fn wait_memory(
+    queue: &Arc<dyn Queue>,
+    at: DevicePtr,
+    comparison: Comparison,
+    value: MemoryWord,
+) -> Position {
+    let wait = Command::WaitMemory(MemoryWait {
+        at,
+        comparison,
+        value,
+    });
+    // SAFETY: tests keep the word until the queue has drained.
+    accepted(unsafe { queue.submit(&wait, Location::caller()) })
+}
+
+fn write_memory(queue: &Arc<dyn Queue>, at: DevicePtr, value: MemoryWord) -> Position {
+    // SAFETY: as above.
+    accepted(unsafe { queue.submit(&Command::WriteMemory { at, value }, Location::caller()) })
+}
+
+#[test]
+fn an_abort_ends_what_has_not_started_and_a_cleared_queue_runs_again() {
+    every_clock(|config| {
+        let (_driver, device) = machine(config);
+        let (stuck, other) = (queue(&device), queue(&device));
+        let memory = device.memory().allocate(1024).unwrap();
+        let semaphore = device
+            .semaphores()
+            .unwrap()
+            .create(0, SignalledBy::Anyone)
+            .unwrap();
+        accepted(fill(&other, memory, 7, 1024));
+        finish(&other);
+        let first = accepted(stuck.wait_semaphore(&semaphore, 1));
+        accepted(fill(&stuck, memory, 9, 1024));
+        let met = accepted(other.wait_for(&*stuck, stuck.submitted()));
+        assert!(matches!(
+            stuck.clear_failure().unwrap_err().kind,
+            ErrorKind::NotDrained {
+                submitted: 2,
+                completed: 0
+            }
+        ));
+        stuck.abort().unwrap();
+        finish(&stuck);
+        assert_eq!(failed(&stuck), Some((first.get(), ErrorKind::Aborted)));
+        finish(&other);
+        let (at, kind) = failed(&other).unwrap();
+        assert_eq!(at, met.get());
+        assert!(matches!(kind, ErrorKind::DependencyFailed { .. }));
+        other.clear_failure().unwrap();
+        stuck.clear_failure().unwrap();
+        assert_eq!((failed(&stuck), failed(&other)), (None, None));
+        assert_eq!(read(&device, memory, 256), [7; 256], "the aborted fill ran");
+        accepted(fill(&stuck, memory, 8, 1024));
+        finish(&stuck);
+        assert_eq!(read(&device, memory, 256), [8; 256]);
+        // What was waited for failed, cleared or not.
+        accepted(other.wait_for(&*stuck, Position::new(2)));
+        finish(&other);
+        assert!(failed(&other).is_some());
+    });
+}
+
+#[test]
+fn aborting_nothing_is_nothing() {
+    every_clock(|config| {
+        let (_driver, device) = machine(config);
+        let queue = queue(&device);
+        let memory = device.memory().allocate(1024).unwrap();
+        queue.abort().unwrap();
+        accepted(fill(&queue, memory, 1, 1024));
+        finish(&queue);
+        queue.abort().unwrap();
+        accepted(fill(&queue, memory, 2, 1024));
+        finish(&queue);
+        assert_eq!(failed(&queue), None);
+        assert_eq!(queue.activity(), QueueActivity::Idle);
+    });
+}
+
+#[test]
+fn a_hung_kernel_is_ended_by_an_abort() {
+    every_clock(|config| {
+        let (driver, device) = machine(config);
+        driver.set_faults(FaultPlan::new().with(Trigger::HangKernel(1)));
+        let queue = queue(&device);
+        let memory = device.memory().allocate(1024).unwrap();
+        let hung = accepted(launch(&queue, &kernel(&device, "add"), 1, memory, 1));
+        let now = Some(std::time::Instant::now());
+        assert_eq!(queue.wait(hung, now), Ok(WaitOutcome::DeadlinePassed));
+        queue.abort().unwrap();
+        finish(&queue);
+        assert_eq!(failed(&queue), Some((hung.get(), ErrorKind::Aborted)));
+    });
+}
+
+#[test]
+fn a_queue_told_to_go_on_runs_what_stands_behind_a_failure() {
+    every_clock(|config| {
+        let (driver, device) = machine(config);
+        driver.set_faults(FaultPlan::new().with(Trigger::TrapKernel(1, 5)));
+        let options = QueueOptions {
+            on_failure: OnFailure::Continue,
+            ..QueueOptions::default()
+        };
+        let queue = device.queues().create(&options).unwrap();
+        let memory = device.memory().allocate(1024).unwrap();
+        let trapped = accepted(launch(&queue, &kernel(&device, "add"), 1, memory, 1));
+        accepted(fill(&queue, memory, 4, 1024));
+        finish(&queue);
+        assert_eq!(failed(&queue).unwrap().0, trapped.get());
+        assert_eq!(read(&device, memory, 256), [4; 256]);
+    });
+}
+
+#[test]
+fn queues_that_wait_in_a_circle_fail_and_the_others_run_on() {
+    every_clock(|config| {
+        let (_driver, device) = machine(config);
+        let semaphores = device.semaphores().unwrap();
+        let queues: Vec<_> = (0..3).map(|_| queue(&device)).collect();
+        let bystander = queue(&device);
+        let memory = device.memory().allocate(1024).unwrap();
+        let gates: Vec<_> = (0..3)
+            .map(|_| semaphores.create(0, SignalledBy::Queues).unwrap())
+            .collect();
+        for n in 0..3 {
+            accepted(queues[n].wait_semaphore(&gates[n], 1));
+            accepted(queues[n].signal_semaphore(&gates[(n + 1) % 3], 1));
+        }
+        accepted(fill(&bystander, memory, 6, 1024));
+        for queue in &queues {
+            finish(queue);
+        }
+        finish(&bystander);
+        assert_eq!(failed(&bystander), None);
+        for n in 0..3 {
+            // Queue n waits for its gate, which the queue before it would open.
+            let awaited = queues[(n + 2) % 3].id();
+            let circle = ErrorKind::DeadlockCycle { awaited, length: 3 };
+            assert_eq!(failed(&queues[n]), Some((1, circle)));
+        }
+    });
+}
+
+#[test]
+fn a_circle_that_somebody_outside_can_break_is_none() {
+    every_clock(|config| {
+        let (_driver, device) = machine(config);
+        let semaphores = device.semaphores().unwrap();
+        let (a, b) = (queue(&device), queue(&device));
+        let inner = semaphores.create(0, SignalledBy::Queues).unwrap();
+        let outer = semaphores.create(0, SignalledBy::Anyone).unwrap();
+        accepted(a.wait_semaphore(&inner, 1));
+        accepted(a.signal_semaphore(&outer, 1));
+        accepted(b.wait_semaphore(&outer, 1));
+        accepted(b.signal_semaphore(&inner, 1));
+        let now = Some(std::time::Instant::now());
+        assert_eq!(
+            a.wait(Position::new(2), now),
+            Ok(WaitOutcome::DeadlinePassed)
+        );
+        assert_eq!((failed(&a), failed(&b)), (None, None));
+        assert!(inner.signal(1).is_err(), "the host may not");
+        outer.signal(1).unwrap();
+        finish(&a);
+        finish(&b);
+        assert_eq!((failed(&a), failed(&b)), (None, None));
+    });
+}
+
+#[test]
+fn a_wait_that_nobody_is_left_to_end_fails() {
+    every_clock(|config| {
+        let (_driver, device) = machine(config);
+        let semaphores = device.semaphores().unwrap();
+        let queue = queue(&device);
+        let semaphore = semaphores.create(3, SignalledBy::Anyone).unwrap();
+        accepted(queue.wait_semaphore(&semaphore, 5));
+        let now = Some(std::time::Instant::now());
+        let waited = queue.wait(Position::new(1), now);
+        assert_eq!(waited, Ok(WaitOutcome::DeadlinePassed));
+        drop(semaphore);
+        finish(&queue);
+        let never = ErrorKind::NeverSignalled {
+            current: 3,
+            wanted: 5,
+        };
+        assert_eq!(failed(&queue), Some((1, never)));
+    });
+}
+
+#[test]
+fn a_queue_waits_for_a_value_that_another_writes() {
+    every_clock(|config| {
+        let (_driver, device) = machine(config);
+        assert!(device.memory_operations());
+        let (waiter, writer, add) = (queue(&device), queue(&device), kernel(&device, "add"));
+        let memory = device.memory().allocate(1024).unwrap();
+        let data = device.memory().allocate(1024).unwrap();
+        accepted(fill(&writer, memory, 0, 1024));
+        accepted(fill(&writer, data, 1, 1024));
+        finish(&writer);
+        let wide = memory.checked_add(8).unwrap();
+        wait_memory(&waiter, memory, Comparison::AtLeast, MemoryWord::U32(2));
+        wait_memory(&waiter, wide, Comparison::Equal, MemoryWord::U64(1 << 40));
+        accepted(fill(&waiter, data, 3, 1024));
+        // Written by a kernel, then by the queue itself.
+        accepted(launch(&writer, &add, 1, data, 4));
+        accepted(launch(&writer, &add, 1, memory, 2));
+        write_memory(&writer, wide, MemoryWord::U64(1 << 40));
+        finish(&waiter);
+        finish(&writer);
+        assert_eq!(read(&device, data, 256), [3; 256]);
+        assert_eq!((failed(&waiter), failed(&writer)), (None, None));
+    });
+}
+
+#[test]
+fn words_that_are_not_there_are_refused() {
+    let (_driver, device) = machine(config(1));
+    let queue = queue(&device);
+    let memory = device.memory().allocate(1024).unwrap();
+    let submit = |at: DevicePtr, value| {
+        // SAFETY: refused.
+        let result =
+            unsafe { queue.submit(&Command::WriteMemory { at, value }, Location::caller()) };
+        result.unwrap_err().kind
+    };
+    let odd = memory.checked_add(4).unwrap();
+    assert!(matches!(
+        submit(odd, MemoryWord::U64(1)),
+        ErrorKind::Misaligned { alignment: 8, .. }
+    ));
+    assert!(matches!(
+        submit(DevicePtr::new(4), MemoryWord::U32(1)),
+        ErrorKind::UnknownAddress { .. }
+    ));
+    assert_eq!(queue.submitted(), Position::START);
+}
+
+#[test]
+fn a_queue_says_what_it_waits_for() {
+    let (_driver, device) = machine(config(1).in_virtual_time(0, ScheduleOrder::ByTime));
+    let (a, b) = (queue(&device), queue(&device));
+    let semaphores = device.semaphores().unwrap();
+    let semaphore = semaphores.create(1, SignalledBy::Anyone).unwrap();
+    accepted(a.wait_semaphore(&semaphore, 4));
+    accepted(b.wait_for(&*a, Position::new(1)));
+    assert_eq!(a.activity(), QueueActivity::Ready(Position::new(1)));
+    // Runs what can run: time does not pass by itself, so a deadline to come has passed when nothing can.
+    let _ = b
+        .wait(
+            Position::new(1),
+            Some(std::time::Instant::now() + std::time::Duration::from_secs(1)),
+        )
+        .unwrap();
+    let QueueActivity::Waiting(front, awaited) = a.activity() else {
+        panic!("{:?}", a.activity());
+    };
+    assert_eq!(front.operation, Operation::WaitSemaphore);
+    assert!(front.origin.unwrap().file().ends_with("trouble.rs"));
+    let expected = Awaited::Semaphore {
+        current: 1,
+        wanted: 4,
+    };
+    assert_eq!(awaited, expected);
+    let QueueActivity::Waiting(_, awaited) = b.activity() else {
+        panic!("{:?}", b.activity());
+    };
+    assert_eq!(awaited, Awaited::Queue(a.id(), Position::new(1)));
+    semaphore.signal(4).unwrap();
+    finish(&b);
+}
+
+#[test]
+fn an_urgent_queue_lends_its_urgency_to_whom_it_waits_for() {
+    for seed in 0..20 {
+        let (_driver, device) = machine(config(1).in_virtual_time(seed, ScheduleOrder::Seeded));
+        let with = |number| {
+            let options = QueueOptions {
+                priority: Priority(number),
+                ..QueueOptions::default()
+            };
+            device.queues().create(&options).unwrap()
+        };
+        let (urgent, usual, patient) = (with(-2), with(-1), with(0));
+        let memory = device.memory().allocate(1024).unwrap();
+        for _ in 0..20 {
+            accepted(fill(&patient, memory, 1, 4));
+            accepted(fill(&usual, memory, 1, 4));
+        }
+        accepted(urgent.wait_for(&*patient, Position::new(20)));
+        let trace = device.execution_trace().unwrap();
+        trace.start(1000);
+        for queue in [&urgent, &usual, &patient] {
+            finish(queue);
+        }
+        let records = trace.finish().0;
+        let end = |queue: &Arc<dyn Queue>| {
+            let own = records
+                .iter()
+                .rposition(|record| record.queue == queue.id());
+            own.unwrap()
+        };
+        assert!(end(&patient) < end(&usual), "urgency was not handed on");
+    }
+}
