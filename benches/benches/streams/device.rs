@@ -78,6 +78,11 @@ impl Rig {
         must(self.streams.create(&self.device, StreamOptions::default()))
     }
 
+    /// A stream as deep as the device allows: whatever is submitted while a gate is closed has room.
+    pub(crate) fn deep_stream(&self) -> Stream {
+        self.stream_of(self.device.info().limits.queue_commands)
+    }
+
     /// A stream that holds so many commands.
     pub(crate) fn stream_of(&self, commands: u32) -> Stream {
         let options = StreamOptions {

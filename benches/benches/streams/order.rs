@@ -121,8 +121,8 @@ fn elided(rig: &Rig, effort: Effort, expected: Waited) -> Samples {
 
 /// Every wait is for a new place of a stream that is held back. The waiting stream is ordered after `lanes` streams.
 fn real(rig: &Rig, effort: Effort, lanes: usize) -> Samples {
-    let others: Vec<Stream> = (0..lanes).map(|_| rig.stream()).collect();
-    let (waiting, mut gate) = (rig.stream(), rig.gate());
+    let others: Vec<Stream> = (0..lanes).map(|_| rig.deep_stream()).collect();
+    let (waiting, mut gate) = (rig.deep_stream(), rig.gate());
     sample(effort, FEW, |samples| {
         gate.close();
         for stream in others.iter().chain([&waiting]) {

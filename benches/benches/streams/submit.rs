@@ -67,7 +67,7 @@ struct Shared<'a>(&'a Rig, &'a Arc<dyn Kernel>);
 impl Shared<'_> {
     fn behind(&self, effort: Effort, arguments: &[u8]) -> Samples {
         let Self(rig, kernel) = self;
-        let (stream, mut gate) = (rig.stream(), rig.gate());
+        let (stream, mut gate) = (rig.deep_stream(), rig.gate());
         sample(effort, BATCH, |samples| {
             gate.close();
             gate.hold(&stream);
@@ -81,7 +81,7 @@ impl Shared<'_> {
 
     fn racing(&self, effort: Effort, arguments: &[u8]) -> Samples {
         let Self(rig, kernel) = self;
-        let stream = rig.stream();
+        let stream = rig.deep_stream();
         sample(effort, BATCH, |samples| {
             go_ahead(&stream, || launch(&stream, kernel, arguments));
             for _ in 0..BATCHES {
@@ -93,7 +93,7 @@ impl Shared<'_> {
 
     fn by_two(&self, effort: Effort, arguments: &[u8]) -> Samples {
         let Self(rig, kernel) = self;
-        let (stream, mut gate) = (rig.stream(), rig.gate());
+        let (stream, mut gate) = (rig.deep_stream(), rig.gate());
         let submit = || launch(&stream, kernel, black_box(arguments));
         sample(effort, BATCH, |samples| {
             gate.close();

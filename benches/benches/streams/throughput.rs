@@ -31,7 +31,7 @@ pub(crate) fn measure(session: &mut Session) {
 }
 
 fn tasks(rig: &Rig, effort: Effort, lanes: usize) -> Samples {
-    let streams: Vec<_> = (0..lanes).map(|_| rig.stream()).collect();
+    let streams: Vec<_> = (0..lanes).map(|_| rig.deep_stream()).collect();
     sample(effort, TASKS, |samples| {
         let started = Instant::now();
         for turn in 0..TASKS as usize / BURST {

@@ -46,7 +46,7 @@ pub(crate) fn behind(
     arguments: &[u8],
     effort: Effort,
 ) -> Samples {
-    let (mut stream, mut gate) = (rig.stream(), rig.gate());
+    let (mut stream, mut gate) = (rig.deep_stream(), rig.gate());
     sample(effort, BATCH, |samples| {
         gate.close();
         gate.hold(&stream);
@@ -66,7 +66,7 @@ pub(crate) fn racing(
     arguments: &[u8],
     effort: Effort,
 ) -> Samples {
-    let mut stream = rig.stream();
+    let mut stream = rig.deep_stream();
     sample(effort, BATCH, |samples| {
         go_ahead(&stream, || {
             crate::device::launch(&stream, kernel, arguments)
