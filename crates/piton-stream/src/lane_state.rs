@@ -4,7 +4,7 @@
 //! and another lane has its slot.
 
 use crate::{
-    StreamError, StreamFailure, StreamName,
+    StreamError, StreamFailure, StreamName, StreamOptions,
     capture::CaptureSlot,
     host_function,
     link::{Link, Trouble},
@@ -12,13 +12,15 @@ use crate::{
     timestamp::Stamps,
     witness::Witness,
 };
-use piton_driver::{DeviceId, ErrorKind, Position, Queue, QueueFailure, QueueId, WaitOutcome};
+use piton_driver::{
+    Device, DeviceId, DriverError, ErrorKind, Position, Queue, QueueFailure, QueueId, WaitOutcome,
+};
 use piton_sync::Mutex;
 use piton_timeline::{Lane, LaneId, Timeline, Timepoint};
 use std::{
     fmt,
     sync::{Arc, Weak},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 pub(crate) struct LaneState {
@@ -29,6 +31,9 @@ pub(crate) struct LaneState {
     id: LaneId,
     base: u64,
     device: DeviceId,
+    /// Weak: an event kept for years must not keep a device.
+    opened: Weak<dyn Device>,
+    command_deadline: Option<Duration>,
     queue_id: QueueId,
     label: Option<Arc<str>>,
     witness: Option<Arc<Witness>>,
@@ -53,8 +58,8 @@ impl LaneState {
         registry: &Arc<Registry>,
         lane: &Lane,
         link: Arc<Link>,
-        queue: &dyn Queue,
-        label: Option<Arc<str>>,
+        (device, queue): (&Arc<dyn Device>, &dyn Queue),
+        options: &StreamOptions,
     ) -> Self {
         Self {
             registry: Arc::downgrade(registry),
@@ -63,8 +68,10 @@ impl LaneState {
             id: lane.id(),
             base: lane.base(),
             device: queue.device(),
+            opened: Arc::downgrade(device),
+            command_deadline: options.command_deadline,
             queue_id: queue.id(),
-            label,
+            label: options.label.clone(),
             witness: registry.witness().cloned(),
             told: Mutex::default(),
             stamps: Arc::default(),
@@ -82,6 +89,17 @@ impl LaneState {
 
     pub(crate) fn device(&self) -> DeviceId {
         self.device
+    }
+
+    /// Whether its device works, as far as it is open.
+    pub(crate) fn device_status(&self) -> Result<(), DriverError> {
+        let opened = self.opened.upgrade();
+        opened.map_or(Ok(()), |device| device.status())
+    }
+
+    /// How long a command may take, if its stream has a word in it.
+    pub(crate) fn command_deadline(&self) -> Option<Duration> {
+        self.command_deadline
     }
 
     pub(crate) fn queue_id(&self) -> QueueId {

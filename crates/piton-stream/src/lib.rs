@@ -48,6 +48,8 @@
 //! | order a stream after the host | [`Semaphore`] |
 //! | wait for a value in memory, write one | [`Stream::wait_memory`], [`Stream::write_memory`] |
 //! | end work early, go on after a failure | [`Stream::abort`], [`Stream::clear_error`] |
+//! | see who waits for whom | [`Streams::dump`], [`LaneDump`] |
+//! | notice what hangs | [`Watchdog`], [`StreamOptions::command_deadline`] |
 //! | find a missing wait | [`Streams::sanitized`] |
 //! | write work down as a graph instead | [`Stream::begin_capture`], [`Capture`] |
 //! | know what failed | [`Stream::failure`], [`StreamFailure`] |
@@ -75,6 +77,7 @@
 mod admission;
 mod capture;
 mod completion;
+mod dump;
 mod error;
 mod event;
 mod failure;
@@ -94,11 +97,13 @@ mod stream;
 mod submit;
 mod timestamp;
 mod wait;
+mod watchdog;
 mod witness;
 mod writer;
 
 pub use capture::{Capture, CaptureError, Captured, Offence};
 pub use completion::Completion;
+pub use dump::{Doing, LaneActivity, LaneDump, WaitsFor};
 pub use error::{Facet, StreamError};
 pub use event::Event;
 pub use failure::{StreamFailure, StreamName};
@@ -110,4 +115,5 @@ pub use registry::Streams;
 pub use semaphore::Semaphore;
 pub use stream::Stream;
 pub use submit::Submitting;
+pub use watchdog::{Expiry, OnExpiry, Watchdog, WatchdogThread};
 pub use writer::Writer;

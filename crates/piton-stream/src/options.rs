@@ -1,7 +1,7 @@
 //! How a stream is to be made.
 
 use piton_driver::{ComputeUnitSet, OnFailure, Placement, Priority, QueueOptions};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// What a submitting call does when the stream has no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct StreamOptions {
     /// ([`Limits::queue_commands`](piton_driver::Limits::queue_commands)); the device chooses if nothing is said. Memory a stream
     /// takes grows with it.
     pub commands: Option<u32>,
+    /// How long a command may take before a [`Watchdog`](crate::Watchdog) tells; as the watchdog says if none is named.
+    pub command_deadline: Option<Duration>,
     /// What becomes of commands behind one that failed.
     pub on_failure: OnFailure,
 }

@@ -85,6 +85,10 @@ impl Streams {
             .map_or(Author::Host, |witness| witness.author())
     }
 
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
     /// The timeline that orders them.
     pub fn timeline(&self) -> &Arc<Timeline> {
         &self.registry.timeline
@@ -107,11 +111,10 @@ impl Streams {
         let queue = device.queues().create(&options.for_queue())?;
         let link = Arc::new(Link::new(Arc::clone(&queue)));
         let lane = self.timeline().register(Some(link.clone()))?;
-        let label = options.label.clone();
         if let Some(sanitizer) = self.sanitizer() {
-            sanitizer.open(lane.at(0), label.clone());
+            sanitizer.open(lane.at(0), options.label.clone());
         }
-        let state = LaneState::new(&self.registry, &lane, link, &*queue, label);
+        let state = LaneState::new(&self.registry, &lane, link, (device, &*queue), &options);
         let state = Arc::new(state);
         self.registry.settle(&state);
         Ok(Stream::new(Parts {
@@ -300,6 +303,16 @@ impl Registry {
         let lanes = self.lanes.lock();
         let mut known = lanes.slots.iter().flatten();
         known.find(|state| state.queue_id() == queue).cloned()
+    }
+
+    /// The lanes that have a queue, in their order.
+    pub(crate) fn open_lanes(&self) -> Vec<Arc<LaneState>> {
+        let lanes = self.lanes.lock();
+        let known = lanes.slots.iter().flatten();
+        known
+            .filter(|state| state.link().is_open())
+            .cloned()
+            .collect()
     }
 
     pub(crate) fn lane_count(&self) -> usize {

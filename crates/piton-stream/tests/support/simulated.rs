@@ -17,7 +17,7 @@ pub(crate) const BYTES: u64 = 4096;
 
 /// A runtime over one simulated device.
 pub(crate) struct SimBench {
-    _driver: SimDriver,
+    pub(crate) driver: SimDriver,
     pub(crate) device: Arc<dyn Device>,
     pub(crate) streams: Streams,
 }
@@ -27,7 +27,7 @@ impl SimBench {
         let driver = SimDriver::new(config).unwrap();
         let device = driver.open(DeviceId(0)).unwrap();
         Self {
-            _driver: driver,
+            driver,
             device,
             streams: Streams::new(Timeline::new()),
         }
