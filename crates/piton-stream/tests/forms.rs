@@ -5,8 +5,8 @@
 
 mod support;
 
-use piton_driver::{Comparison, MemoryWait, MemoryWord};
-use piton_stream::{Semaphore, Submission, Waited};
+use piton_driver::{Comparison, DevicePtr, MemoryWait, MemoryWord};
+use piton_stream::{Semaphore, Stream, Submission, Waited};
 use piton_sync::Mutex;
 use std::{
     future::Future,
@@ -117,6 +117,18 @@ fn futures_of_all_kinds_are_awaited_over_the_simulated_device() {
     }
 }
 
+#[expect(unsafe_code, reason = "the command names memory")]
+fn write(stream: &Stream, at: DevicePtr, value: MemoryWord) {
+    // SAFETY: the memory is held until the device is dropped; waits and writes of whole words alone use it.
+    unsafe { stream.write_memory(at, value) }.unwrap();
+}
+
+#[expect(unsafe_code, reason = "the command names memory")]
+fn wait_for(stream: &Stream, wait: MemoryWait) {
+    // SAFETY: as in `write`.
+    unsafe { stream.wait_memory(wait) }.unwrap();
+}
+
 #[test]
 fn a_value_in_memory_orders_two_streams() {
     for config in machines() {
@@ -130,16 +142,12 @@ fn a_value_in_memory_orders_two_streams() {
             comparison: Comparison::Equal,
             value: MemoryWord::U64(7),
         };
-        #[expect(unsafe_code, reason = "commands name memory")]
-        // SAFETY: the memory is held until the device is dropped, and used by waits and writes of whole words only.
-        unsafe {
-            waits.write_memory(at, MemoryWord::U64(1)).unwrap();
-            waits.synchronize().unwrap();
-            waits.wait_memory(wait).unwrap();
-            waits.call_host(move || last.lock().push(2)).unwrap();
-            writes.call_host(move || first.lock().push(1)).unwrap();
-            writes.write_memory(at, wait.value).unwrap();
-        }
+        write(&waits, at, MemoryWord::U64(1));
+        waits.synchronize().unwrap();
+        wait_for(&waits, wait);
+        waits.call_host(move || last.lock().push(2)).unwrap();
+        writes.call_host(move || first.lock().push(1)).unwrap();
+        write(&writes, at, wait.value);
         writes.synchronize().unwrap();
         waits.synchronize().unwrap();
         assert_eq!(*log.lock(), [1, 2]);
