@@ -1,7 +1,8 @@
 //! Commands that wait: the queue hangs on what it waits for, and no thread is held.
 //!
 //! Each function returns `None` where the wait is met and the front still the caller's. Otherwise the front may be
-//! somebody else's by the time it returns.
+//! somebody else's from the moment the stall is in place, and the command may have ended and left its slot: what a
+//! function names after that it holds itself.
 //!
 //! Trouble (an abort, loss of the device) ends stalls; a queue that stalls just after that looks once more when its
 //! stall is in place. A wait for another queue is the exception: it ends when that queue has ended what it waits for,
@@ -27,9 +28,13 @@ pub(super) fn on_queue(
     other: &Arc<QueueCore>,
     awaited: u64,
 ) -> Option<Step> {
-    let awaits = || Awaits::Queue(Arc::clone(other), awaited);
+    if other.progress.reached() >= awaited {
+        return None;
+    }
+    let other = Arc::clone(other);
+    let awaits = Awaits::Queue(Arc::clone(&other), awaited);
     let step = hang(queue, &other.progress, awaited, awaits)?;
-    hand_urgency_on(queue.band(), other, awaited);
+    hand_urgency_on(queue.band(), &other, awaited);
     if queue.device.machine().is_watched() {
         deadlock::check(queue);
     }
@@ -45,7 +50,11 @@ pub(super) fn on_semaphore(
 ) -> Option<Step> {
     let machine = queue.device.machine();
     machine.semaphore_waits.store(true, Ordering::Relaxed);
-    let awaits = || Awaits::Semaphore(Arc::clone(semaphore), value);
+    if semaphore.progress.reached() >= value {
+        return None;
+    }
+    let semaphore = Arc::clone(semaphore);
+    let awaits = Awaits::Semaphore(Arc::clone(&semaphore), value);
     let step = hang(queue, &semaphore.progress, value, awaits)?;
     wake_if_in_trouble(queue, position);
     deadlock::check(queue);
@@ -81,13 +90,10 @@ fn hang(
     queue: &Arc<QueueCore>,
     awaited: &Progress<Watcher>,
     number: u64,
-    awaits: impl FnOnce() -> Awaits,
+    awaits: Awaits,
 ) -> Option<Step> {
-    if awaited.reached() >= number {
-        return None;
-    }
     let ticket = queue.begin_stall();
-    queue.waits.set(ticket, awaits());
+    queue.waits.set(ticket, awaits);
     match awaited.watch(number, Watcher::Queue(Arc::clone(queue), ticket)) {
         Ok(()) => Some(Step::Waits),
         Err(_) if queue.cancel_stall(ticket) => None,
