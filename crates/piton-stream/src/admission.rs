@@ -38,6 +38,7 @@ pub(crate) trait Work {
 
 impl Stream {
     /// Submits, parking the thread while there is no room unless the stream's policy is to refuse.
+    #[inline]
     pub(crate) fn admit<W: Work>(
         &self,
         mut work: W,

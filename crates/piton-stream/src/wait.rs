@@ -42,6 +42,8 @@ impl<'a, D: Door> WaitWork<'a, D> {
 impl<D: Door> Work for WaitWork<'_, D> {
     type Output = Waited;
 
+    // Inlined with `need`: a result that is written in one function and moved by the next costs more than the wait.
+    #[inline]
     fn offer(
         &mut self,
         stream: &Stream,
@@ -60,7 +62,8 @@ impl<D: Door> Work for WaitWork<'_, D> {
         }
         let (queue, position) = match stream.need(state, point)? {
             Need::Nothing(waited) => {
-                return Ok(Submission::Accepted(stream.left_out(point, waited)));
+                stream.tell_left_out(point);
+                return Ok(Submission::Accepted(waited));
             }
             Need::Command(queue, position) => (queue, position),
         };
@@ -152,10 +155,12 @@ impl Stream {
 
     fn wait_point(&self, point: Timepoint, origin: Origin) -> Result<Waited, StreamError> {
         if let Some(waited) = self.known(point) {
-            return Ok(self.left_out(point, waited));
+            self.tell_left_out(point);
+            return Ok(waited);
         }
         let Some(state) = self.registry().resolve(point)? else {
-            return Ok(self.left_out(point, Waited::Done));
+            self.tell_left_out(point);
+            return Ok(Waited::Done);
         };
         let work = WaitWork {
             state: &state,
@@ -167,6 +172,7 @@ impl Stream {
     }
 
     /// Whether a command is needed, and on which queue. No lock where the clock or a known end says that none is.
+    #[inline]
     fn need(&self, state: &LaneState, point: Timepoint) -> Result<Need, StreamError> {
         let position = state.position(point);
         if state.link().has_completed(position) {
@@ -202,11 +208,11 @@ impl Stream {
     }
 
     /// A wait is left out. That it was asked for is the program's doing; that it could be, partly the schedule's.
-    fn left_out(&self, point: Timepoint, waited: Waited) -> Waited {
+    #[inline]
+    fn tell_left_out(&self, point: Timepoint) {
         if let Some(witness) = self.registry().witness() {
             witness.left_out(self.id(), point);
         }
-        waited
     }
 
     /// Tells the timeline of a wait that was accepted at `at`. Only now: a clock that knew of it before would
