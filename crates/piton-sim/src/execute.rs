@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "the owner of the front is the ring's consumer")]
 
 mod perform;
-mod record;
+pub(crate) mod record;
 mod stalling;
 
 use crate::{
@@ -153,8 +153,8 @@ fn step_graph(queue: &Arc<QueueCore>, position: u64, entry: &Entry, plan: &Arc<P
     } else {
         end.end = record::now(queue);
     }
-    let record = record::begin(queue, position, entry);
-    record::finish(queue, record, end.start, end.end);
+    let draft = record::begin(queue, position, entry);
+    record::finish(queue, draft, (end.start, end.end), None);
     let (operation, origin) = end.by;
     let by = (operation, origin.unwrap_or(entry.origin));
     // What the graph keeps goes before the position is said to have ended.
@@ -228,15 +228,16 @@ fn run_front(
     engine: Option<&Resource<Arc<QueueCore>>>,
 ) -> Step {
     let what = (entry.command.operation(), entry.origin);
-    let record = record::begin(queue, position, entry);
+    let draft = record::begin(queue, position, entry);
+    let kernel = draft.and_then(|_| entry.command.kernel());
     let schedule = plan::plan(queue, &entry.command, entry.submitted_at);
     let start = schedule.map_or_else(|| record::now(queue), |(start, _)| start);
-    let outcome = perform::perform(queue, position, entry, record);
+    let outcome = perform::perform(queue, position, entry, draft.as_ref());
     if let Some(engine) = engine {
         release(queue, engine);
     }
-    let (result, record) = match outcome {
-        Outcome::Ended(result, record) => (result, record),
+    let result = match outcome {
+        Outcome::Ended(result) => result,
         Outcome::HeldByHost => return Step::Waits,
         Outcome::Hangs => return stalling::for_ever(queue, position),
     };
@@ -245,7 +246,7 @@ fn run_front(
         queue.note_end(position, end);
         queue.engine().pass_time(end);
     }
-    record::finish(queue, record, start, end);
+    record::finish(queue, draft, (start, end), kernel);
     if !matches!(entry.command, Command::CallHost { .. }) {
         // SAFETY: the front is the caller's; `entry` is not used any more, nor the position asked for again. A host
         // function was taken out when it was called.

@@ -1,9 +1,11 @@
 //! Host functions: run by a thread of their own, or in virtual time by whoever drives.
 
-use crate::{command::Command, device::SimDevice, graph::NodeReturn, queue::QueueCore};
+use crate::{
+    command::Command, device::SimDevice, execute::record, graph::NodeReturn, queue::QueueCore,
+    trace::Draft,
+};
 use piton_driver::{
-    Admission, DriverError, ErrorKind, ExecutionRecord, HostFunction, HostFunctions, Operation,
-    Origin, Queue,
+    Admission, DriverError, ErrorKind, HostFunction, HostFunctions, Operation, Origin, Queue,
 };
 use std::{
     fmt,
@@ -18,7 +20,7 @@ pub(crate) struct HostCall {
     pub(crate) position: u64,
     pub(crate) origin: Origin,
     /// What the trace will say of it, less its times.
-    pub(crate) record: Option<Box<ExecutionRecord>>,
+    pub(crate) draft: Option<Draft>,
     /// Where the outcome goes if this is a node of a graph: its command has not ended with it.
     pub(crate) node: Option<Arc<NodeReturn>>,
 }
@@ -34,14 +36,11 @@ impl fmt::Debug for HostCall {
 impl HostCall {
     /// Calls the function, ends its command and sets the queue going again.
     pub(crate) fn run(self) {
-        let device = &self.queue.device;
-        let now = || device.machine().engine.now();
-        let start = self.record.as_ref().map_or(0, |_| now());
+        let now = || self.queue.engine().now();
+        let start = self.draft.map_or(0, |_| now());
         let result = call(self.function);
-        if let Some(mut record) = self.record {
-            (record.start_ns, record.end_ns) = (start, now());
-            device.core().trace.push(*record);
-        }
+        let end = self.draft.map_or(0, |_| now());
+        record::finish(&self.queue, self.draft, (start, end), None);
         if let Some(node) = self.node {
             node.set(result);
         } else {

@@ -97,7 +97,7 @@ impl Machine {
         })?;
         let devices = (0..)
             .zip(config.devices)
-            .map(|(id, device)| DeviceCore::new(DeviceId(id), device))
+            .map(|(id, device)| DeviceCore::new(DeviceId(id), device, engine.is_virtual()))
             .collect::<Result<_, _>>()?;
         let faults = Faults::default();
         faults.set(config.faults);
@@ -156,7 +156,7 @@ impl Machine {
 }
 
 impl DeviceCore {
-    fn new(id: DeviceId, config: DeviceConfig) -> Result<Self, DriverError> {
+    fn new(id: DeviceId, config: DeviceConfig, is_virtual: bool) -> Result<Self, DriverError> {
         let geometry = geometry(id, &config);
         let window = match config.backing {
             Backing::Books => None,
@@ -180,7 +180,7 @@ impl DeviceCore {
             copy_out: Resource::new(1),
             copy_peer: Resource::new(2),
             cores: Resource::new(1),
-            trace: TraceBuffer::default(),
+            trace: TraceBuffer::new(is_virtual),
             unit_counts: [(ComputeUnitKind::General, config.compute_units)],
             config,
         })

@@ -13,26 +13,25 @@ use crate::{
     kernel::SimKernel,
     memory_wait, movement,
     queue::QueueCore,
+    trace::Draft,
 };
-use piton_driver::{ErrorKind, ExecutionRecord, Fault, Grid, Position};
+use piton_driver::{ErrorKind, Fault, Grid, Position};
 use std::sync::Arc;
 
-pub(super) type Record = Option<Box<ExecutionRecord>>;
-
 pub(super) enum Outcome {
-    Ended(Result<(), ErrorKind>, Record),
+    Ended(Result<(), ErrorKind>),
     /// A host function runs elsewhere; it ends the command.
     HeldByHost,
     /// By a fault plan: never ends.
     Hangs,
 }
 
-/// Does what the command says. The caller owns the queue's front.
+/// Does what the command says; `draft` is what the trace will say of it. The caller owns the queue's front.
 pub(super) fn perform(
     queue: &Arc<QueueCore>,
     position: u64,
     entry: &Entry,
-    record: Record,
+    draft: Option<&Draft>,
 ) -> Outcome {
     let result = match &entry.command {
         Command::Launch {
@@ -54,7 +53,7 @@ pub(super) fn perform(
             }
             result
         }
-        Command::CallHost { .. } => return call_host(queue, position, record),
+        Command::CallHost { .. } => return call_host(queue, position, draft),
         Command::WaitQueue {
             queue: other,
             position,
@@ -75,7 +74,7 @@ pub(super) fn perform(
     if entry.command.may_write_memory() {
         queue.device.machine().memory_waits.written();
     }
-    Outcome::Ended(result, record)
+    Outcome::Ended(result)
 }
 
 fn move_bytes(queue: &QueueCore, command: &Command) -> Result<(), ErrorKind> {
@@ -110,29 +109,29 @@ fn inherit_failure(other: &QueueCore, position: u64) -> Result<(), ErrorKind> {
     Ok(())
 }
 
-fn call_host(queue: &Arc<QueueCore>, position: u64, record: Record) -> Outcome {
+fn call_host(queue: &Arc<QueueCore>, position: u64, draft: Option<&Draft>) -> Outcome {
     // SAFETY: the front is the caller's, and a host function is taken out of the ring here and nowhere else.
     let entry = unsafe { queue.ring.take(position) };
     let origin = entry.origin;
     let Command::CallHost { function } = entry.command else {
-        return Outcome::Ended(Ok(()), record);
+        return Outcome::Ended(Ok(()));
     };
     let engine = queue.engine();
     if engine.is_virtual() {
         let result = engine.as_host(|| host_function::call(function));
-        return Outcome::Ended(result, record);
+        return Outcome::Ended(result);
     }
     let call = HostCall {
         function,
         queue: Arc::clone(queue),
         position,
         origin,
-        record,
+        draft: draft.copied(),
         node: None,
     };
     match engine.call_host(call) {
         Ok(()) => Outcome::HeldByHost,
-        Err(error) => Outcome::Ended(Err(error.kind), None),
+        Err(error) => Outcome::Ended(Err(error.kind)),
     }
 }
 

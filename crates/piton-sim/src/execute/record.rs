@@ -2,9 +2,11 @@
 
 use crate::{
     command::{Command, Entry},
+    kernel::SimKernel,
     queue::QueueCore,
+    trace::Draft,
 };
-use piton_driver::{ExecutionRecord, Position};
+use piton_driver::{DeviceId, PeerAddress};
 
 /// The time, while somebody traces; one branch otherwise.
 pub(super) fn now(queue: &QueueCore) -> u64 {
@@ -15,57 +17,55 @@ pub(super) fn now(queue: &QueueCore) -> u64 {
     }
 }
 
-/// What the trace will say of a command, less its times; `None` while nobody traces.
-pub(super) fn begin(
-    queue: &QueueCore,
-    position: u64,
-    entry: &Entry,
-) -> Option<Box<ExecutionRecord>> {
+/// What the trace will say of a command; `None` while nobody traces.
+pub(super) fn begin(queue: &QueueCore, position: u64, entry: &Entry) -> Option<Draft> {
     queue
         .device
         .core()
         .trace
         .is_on()
-        .then(|| Box::new(describe(queue, position, entry)))
+        .then(|| describe(queue, position, entry))
 }
 
 #[cold]
-fn describe(queue: &QueueCore, position: u64, entry: &Entry) -> ExecutionRecord {
-    let own = queue.device.id();
+fn describe(queue: &QueueCore, position: u64, entry: &Entry) -> Draft {
     let command = &entry.command;
-    ExecutionRecord {
-        queue: queue.id,
-        label: queue.label.clone(),
-        position: Position::new(position),
-        operation: command.operation(),
-        start_ns: 0,
-        end_ns: 0,
-        bytes: command.bytes(),
-        kernel: command
-            .kernel()
-            .map(|kernel| kernel.definition.shared_name()),
-        peer: match command {
-            Command::CopyPeer { dst, src, .. } if src.device == own => Some(dst.device),
-            Command::CopyPeer { src, .. } => Some(src.device),
-            _ => None,
-        },
-        origin: Some(entry.origin),
-        awaited: match command {
-            Command::WaitQueue { queue, position } => Some((queue.id, Position::new(*position))),
-            _ => None,
-        },
+    let draft = Draft::new(queue.id, position, command.operation(), entry.origin)
+        .moving(command.bytes())
+        .launching(command.kernel().map_or(0, identity));
+    match command {
+        Command::CopyPeer { dst, src, .. } => draft.with(other_end(queue, *dst, *src)),
+        Command::WaitQueue {
+            queue: other,
+            position,
+        } => draft.awaiting(other.id, *position),
+        _ => draft,
     }
 }
 
-/// Keeps the record.
-pub(super) fn finish(
+/// What tells a kernel from others: where its name is, which the trace keeps, so no other comes to lie there.
+pub(crate) fn identity(kernel: &SimKernel) -> usize {
+    kernel.definition.name().as_ptr().addr()
+}
+
+/// The device at the other end of a copy between two.
+pub(crate) fn other_end(queue: &QueueCore, dst: PeerAddress, src: PeerAddress) -> Option<DeviceId> {
+    let is_sender = src.device == queue.device.id();
+    Some(if is_sender { dst.device } else { src.device })
+}
+
+/// Keeps the record of a command, of a launch of `kernel` if it is one.
+pub(crate) fn finish(
     queue: &QueueCore,
-    record: Option<Box<ExecutionRecord>>,
-    start: u64,
-    end: u64,
+    draft: Option<Draft>,
+    times: (u64, u64),
+    kernel: Option<&SimKernel>,
 ) {
-    if let Some(mut record) = record {
-        (record.start_ns, record.end_ns) = (start, end);
-        queue.device.core().trace.push(*record);
+    if let Some(draft) = draft {
+        let names = || {
+            let kernel = kernel.map(|kernel| kernel.definition.shared_name());
+            (queue.label.clone(), kernel)
+        };
+        queue.device.core().trace.push(&draft, times, names);
     }
 }

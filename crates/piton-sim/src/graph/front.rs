@@ -201,7 +201,7 @@ fn host_call(
         queue: Arc::clone(queue),
         position,
         origin: run.plan.shapes[number as usize].origin,
-        record: node::record(queue, position, run, number),
+        draft: node::draft(queue, position, run, number),
         node: Some(returned),
     }
 }

@@ -1,8 +1,15 @@
 //! Running one node: what it does, and when it starts and ends.
 
 use super::{plan::Work, run::GraphRun};
-use crate::{cost, execute, fault::KernelFate, host_function, movement, queue::QueueCore};
-use piton_driver::{DeviceRange, ErrorKind, ExecutionRecord, Fault, Operation, Position};
+use crate::{
+    cost,
+    execute::{self, record},
+    fault::KernelFate,
+    host_function, movement,
+    queue::QueueCore,
+    trace::Draft,
+};
+use piton_driver::{DeviceRange, ErrorKind, Fault, Operation};
 use std::sync::Arc;
 
 /// Nanoseconds from a node's being ready to its start: the device starts it, no host is asked.
@@ -23,23 +30,24 @@ pub(super) fn run(
     number: u32,
 ) -> Option<Ran> {
     let engine = &queue.device.machine().engine;
-    let record = record(queue, position, run, number);
+    let draft = draft(queue, position, run, number);
     let (start, end) = if engine.is_virtual() {
         times(queue, run.work(number), run.ready_at(number))
     } else {
-        (record.as_ref().map_or(0, |_| engine.now()), 0)
+        (draft.map_or(0, |_| engine.now()), 0)
     };
     let result = carry_out(queue, position, run, run.work(number))?;
     queue.device.machine().memory_waits.written();
-    if let Some(mut record) = record {
-        record.start_ns = start;
-        record.end_ns = if engine.is_virtual() {
-            end
-        } else {
-            engine.now()
-        };
-        queue.device.core().trace.push(*record);
-    }
+    let ended = if engine.is_virtual() {
+        end
+    } else {
+        draft.map_or(0, |_| engine.now())
+    };
+    let kernel = match run.work(number) {
+        Work::Launch { kernel, .. } => Some(&**kernel),
+        _ => None,
+    };
+    record::finish(queue, draft, (start, ended), kernel);
     Some(Ran { result, end })
 }
 
@@ -125,36 +133,22 @@ pub(super) fn condition(
     (is_set, at.saturating_add(cost::CONTROL_NS))
 }
 
-/// What the trace will say of a node, less its times; `None` while nobody traces, and for nodes that only order.
-pub(super) fn record(
+/// What the trace will say of a node; `None` while nobody traces, and for nodes that only order.
+pub(super) fn draft(
     queue: &QueueCore,
     position: u64,
     run: &GraphRun,
     number: u32,
-) -> Option<Box<ExecutionRecord>> {
+) -> Option<Draft> {
     let work = run.work(number);
     if !queue.device.core().trace.is_on() || work.operation() == Operation::RunGraph {
         return None;
     }
-    let own = queue.device.id();
-    Some(Box::new(ExecutionRecord {
-        queue: queue.id,
-        label: queue.label.clone(),
-        position: Position::new(position),
-        operation: work.operation(),
-        start_ns: 0,
-        end_ns: 0,
-        bytes: work.bytes(),
-        kernel: match work {
-            Work::Launch { kernel, .. } => Some(kernel.definition.shared_name()),
-            _ => None,
-        },
-        peer: match work {
-            Work::CopyPeer { dst, src, .. } if src.device == own => Some(dst.device),
-            Work::CopyPeer { src, .. } => Some(src.device),
-            _ => None,
-        },
-        origin: Some(run.plan.shapes[number as usize].origin),
-        awaited: None,
-    }))
+    let origin = run.plan.shapes[number as usize].origin;
+    let draft = Draft::new(queue.id, position, work.operation(), origin).moving(work.bytes());
+    Some(match work {
+        Work::Launch { kernel, .. } => draft.launching(record::identity(kernel)),
+        Work::CopyPeer { dst, src, .. } => draft.with(record::other_end(queue, *dst, *src)),
+        _ => draft,
+    })
 }
