@@ -1,8 +1,8 @@
 //! What buffers and streams of one device have in common.
 
-use crate::BufferError;
+use crate::{BufferError, LoadedModule, ModuleCache};
 use piton_alloc::{DevicePool, MemoryPoolConfig};
-use piton_driver::{Device, DeviceId};
+use piton_driver::{Device, DeviceId, DriverError, ModuleImage};
 use piton_pinned::{PinnedPool, PinnedPoolConfig};
 use piton_sanitizer::Sanitizer;
 use piton_stream::Streams;
@@ -18,6 +18,7 @@ pub struct DeviceContext {
     pub(crate) pinned: Arc<PinnedPool>,
     pub(crate) streams: Streams,
     pub(crate) transfers: Arc<Transfers>,
+    modules: ModuleCache,
 }
 
 impl DeviceContext {
@@ -60,6 +61,7 @@ impl DeviceContext {
                 pinned,
                 streams: streams.clone(),
                 transfers: Arc::clone(&transfers),
+                modules: ModuleCache::default(),
             }))
         };
         ends.into_iter().map(context).collect()
@@ -83,6 +85,19 @@ impl DeviceContext {
     /// The pool of page-locked memory for it.
     pub fn pinned(&self) -> &PinnedPool {
         &self.pinned
+    }
+
+    /// The module of this image; loaded the first time, the same afterwards.
+    ///
+    /// # Errors
+    /// As [`Kernels::load`](piton_driver::Kernels::load).
+    pub fn load(&self, image: ModuleImage<'_>) -> Result<LoadedModule, DriverError> {
+        self.modules.load(self.device.kernels(), image)
+    }
+
+    /// The modules that are loaded.
+    pub fn modules(&self) -> &ModuleCache {
+        &self.modules
     }
 
     /// The runtime's copies between devices.

@@ -22,6 +22,7 @@
 //! | name a part of them | [`DeviceBuffer::slice`], [`DeviceSlice`], [`DeviceSliceMut`] |
 //! | hold elements a device can copy by itself | [`Stream::pinned`], [`PinnedBuffer`] |
 //! | launch a kernel | [`Stream::launch`], [`KernelLaunch`] |
+//! | load kernels, once | [`DeviceContext::load`], [`LoadedModule`] |
 //! | copy and get the host memory back | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
 //! | copy from and to ordinary memory | [`Stream::write`], [`Stream::read`] |
 //! | write work down once and replay it as one command | [`GraphRecorder`], [`ReadyGraph`], [`Replay`] |
@@ -46,6 +47,7 @@ mod device_memory;
 mod error;
 mod graph;
 mod launch;
+mod modules;
 mod peer_copy;
 mod pinned_buffer;
 mod stream;
@@ -61,6 +63,7 @@ pub use graph::{
     ScratchBuffer,
 };
 pub use launch::KernelLaunch;
+pub use modules::{LoadedModule, MAX_MODULES, ModuleCache};
 pub use pinned_buffer::PinnedBuffer;
 pub use stream::Stream;
 pub use transfer::{Transfer, TransferFailed};

@@ -2,10 +2,11 @@
 
 use crate::{Kernel, RuntimeError};
 use piton_alloc::{DevicePool, PoolStats};
-use piton_buffer::{BufferError, DeviceContext, GraphRecorder, PinnedBuffer, Stream};
+use piton_buffer::{BufferError, DeviceContext, GraphRecorder, LoadedModule, PinnedBuffer, Stream};
 use piton_driver::{DeviceId, DeviceInfo, ModuleImage};
 use piton_pinned::{PinnedPool, PinnedStats};
 use piton_stream::StreamOptions;
+use piton_trace::DeviceTrace;
 use std::sync::Arc;
 
 /// A device with its pools. A cheap handle.
@@ -52,26 +53,61 @@ impl Device {
         PinnedBuffer::zeroed(&self.0, len)
     }
 
-    /// Loads the module registered under `name`. Load once and keep it.
+    /// The module registered under `name`. Loaded the first time; afterwards the same, without asking the driver,
+    /// until it is [registered](crate::Runtime::register) anew, [unloaded](Self::unload_modules), or has not been
+    /// asked for while [`MAX_MODULES`](piton_buffer::MAX_MODULES) others were.
     ///
     /// # Errors
     /// [`RuntimeError::Module`].
     pub fn load(&self, name: &str) -> Result<Module, RuntimeError> {
+        self.load_image(ModuleImage::Registered(name))
+    }
+
+    /// The module of this name, source text or binary, as [`load`](Self::load). A source or binary is known again by
+    /// its content.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Module`].
+    pub fn load_image(&self, image: ModuleImage<'_>) -> Result<Module, RuntimeError> {
         let device = self.id();
-        let loaded = self
-            .0
-            .device()
-            .kernels()
-            .load(ModuleImage::Registered(name));
-        let error = |source| RuntimeError::Module {
-            module: name.to_owned(),
-            device,
-            source,
-        };
-        Ok(Module {
-            name: name.to_owned(),
-            device,
-            loaded: loaded.map_err(error)?,
+        match self.0.load(image) {
+            Ok(loaded) => Ok(Module {
+                name: image_name(image),
+                device,
+                loaded,
+            }),
+            Err(source) => Err(RuntimeError::Module {
+                module: image_name(image),
+                device,
+                source,
+            }),
+        }
+    }
+
+    /// Lets go of all loaded modules. Each is unloaded when nobody holds it nor one of its kernels.
+    pub fn unload_modules(&self) {
+        self.0.modules().clear();
+    }
+
+    pub(crate) fn forget_module(&self, name: &str) {
+        self.0.modules().forget(ModuleImage::Registered(name));
+    }
+
+    /// Starts to keep a record of each command that ends, at most `capacity` of them. Says whether the device can;
+    /// what an earlier trace kept is gone then.
+    pub fn start_trace(&self, capacity: usize) -> bool {
+        let trace = self.raw().execution_trace();
+        trace.map(|trace| trace.start(capacity)).is_some()
+    }
+
+    /// Ends the trace: what was kept since its start; `None` where the device cannot trace. Work that has not ended
+    /// is not in it: synchronise first. [`write_chrome_trace`](crate::write_chrome_trace) makes a file of it.
+    pub fn finish_trace(&self) -> Option<DeviceTrace> {
+        let (records, dropped) = self.raw().execution_trace()?.finish();
+        Some(DeviceTrace {
+            device: self.info().clone(),
+            records,
+            dropped,
         })
     }
 
@@ -106,16 +142,26 @@ impl Device {
     }
 }
 
-/// Kernels loaded on a device.
+/// How errors call a module.
+fn image_name(image: ModuleImage<'_>) -> String {
+    match image {
+        ModuleImage::Registered(name) => name.to_owned(),
+        ModuleImage::Source(text) => format!("source of {} bytes", text.len()),
+        ModuleImage::Binary(bytes) => format!("binary of {} bytes", bytes.len()),
+        _ => "unknown image".to_owned(),
+    }
+}
+
+/// Kernels loaded on a device. A cheap handle.
 #[derive(Clone, Debug)]
 pub struct Module {
     name: String,
     device: DeviceId,
-    loaded: Arc<dyn piton_driver::Module>,
+    loaded: LoadedModule,
 }
 
 impl Module {
-    /// Its kernel of this name. Look up once and keep it.
+    /// Its kernel of this name; the driver is asked once.
     ///
     /// # Errors
     /// [`RuntimeError::Kernel`].

@@ -63,6 +63,7 @@
 //! | write work down once and replay it as one command | [`Device::graph`], [`GraphRecorder`], [`ReadyGraph`] |
 //! | run host code in stream order | [`Stream::call_host`] |
 //! | find a race or a use of freed memory | [`RuntimeConfig::sanitizer`], [`Runtime::sanitizer`] |
+//! | see what ran when, in Perfetto | [`Device::start_trace`], [`Device::finish_trace`], [`write_chrome_trace`] |
 //! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
 //!
 //! # Guarantees
@@ -95,7 +96,8 @@ pub use piton_buffer::{
     ScratchBuffer, Stream, Transfer, TransferFailed,
 };
 pub use piton_driver::{
-    DeviceId, DeviceInfo, ExecutionRecord, Grid, HardwareQueue, Operation, Placement, Priority,
+    DeviceId, DeviceInfo, ExecutionRecord, Grid, HardwareQueue, ModuleImage, Operation, Placement,
+    Priority,
 };
 pub use piton_pinned::{PinnedPoolConfig, PinnedStats};
 pub use piton_sanitizer::{
@@ -103,6 +105,7 @@ pub use piton_sanitizer::{
 };
 pub use piton_stream::{Event, StreamError, StreamOptions, WhenFull};
 pub use piton_topology::{Machine, RouteKind};
+pub use piton_trace::{DeviceTrace, Written, write_chrome as write_chrome_trace};
 pub use piton_transfer::RouteUse;
 
 /// A kernel loaded on a device. A cheap handle.

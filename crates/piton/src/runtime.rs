@@ -63,7 +63,8 @@ impl Runtime {
         Self::new(RuntimeConfig::simulated(count))
     }
 
-    /// Makes the kernels of a module loadable on the simulated devices.
+    /// Makes the kernels of a module loadable on the simulated devices. A module of the same name that was loaded
+    /// before stays what it is for whoever holds it; later loads get this one.
     ///
     /// # Errors
     /// [`NotSimulated`](RuntimeError::NotSimulated) on any other driver.
@@ -72,7 +73,11 @@ impl Runtime {
             let (module, driver) = (module.name().to_string(), self.0.driver.name().to_owned());
             return Err(RuntimeError::NotSimulated { module, driver });
         };
+        let name = Arc::clone(module.name());
         sim.register(module);
+        for device in self.devices() {
+            device.forget_module(&name);
+        }
         Ok(())
     }
 

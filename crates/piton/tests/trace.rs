@@ -1,0 +1,91 @@
+//! What ran when, and modules that are loaded once, as a program sees them.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod support;
+
+use piton::{Grid, ModuleImage, Operation, sim::SimModule, write_chrome_trace};
+use piton_driver::{ErrorKind, Operation as Call};
+use std::sync::Arc;
+use support::{module, runtime, small_devices};
+
+#[test]
+fn a_trace_of_two_streams_shows_kernels_under_their_labels_and_the_wait_between_them() {
+    let runtime = runtime(small_devices(1).in_virtual_time(1, piton::sim::ScheduleOrder::ByTime));
+    let device = runtime.device(0).unwrap();
+    let scale = device.load("test").unwrap().kernel("scale").unwrap();
+    let (upload, compute) = (
+        device.stream("upload").unwrap(),
+        device.stream("compute").unwrap(),
+    );
+    assert!(device.start_trace(1000));
+    let mut buffer = upload.allocate::<u32>(1024).unwrap();
+    upload.fill(&mut buffer, 2).unwrap();
+    let launch = compute.launch(&scale, Grid::linear(16));
+    launch.write(&mut buffer).value(3_u32).submit().unwrap();
+    assert_eq!(compute.read(&buffer).unwrap(), [6; 1024]);
+    let trace = device.finish_trace().unwrap();
+    let launch = trace
+        .records
+        .iter()
+        .find(|record| record.operation == Operation::Launch);
+    let launch = launch.unwrap();
+    assert_eq!(
+        (launch.label.as_deref(), launch.kernel.as_deref()),
+        (Some("compute"), Some("scale"))
+    );
+    assert!(launch.origin.unwrap().file().ends_with("trace.rs"));
+    let mut file = Vec::new();
+    let written = write_chrome_trace(&mut file, &[trace]).unwrap();
+    assert_eq!((written.arrows, written.dropped), (1, 0));
+    assert!(
+        device.finish_trace().unwrap().records.is_empty(),
+        "it was finished"
+    );
+}
+
+#[test]
+fn a_module_is_loaded_once_until_it_is_registered_anew_or_unloaded() {
+    let runtime = runtime(small_devices(2));
+    let device = runtime.device(0).unwrap();
+    let kernel = |name| device.load("test").unwrap().kernel(name).unwrap();
+    let first = kernel("add");
+    assert!(Arc::ptr_eq(&first, &kernel("add")));
+    let other = runtime.device(1).unwrap().load("test").unwrap();
+    assert!(
+        !Arc::ptr_eq(&first, &other.kernel("add").unwrap()),
+        "each device has its own"
+    );
+    runtime.register(module()).unwrap();
+    let second = kernel("add");
+    assert!(!Arc::ptr_eq(&first, &second));
+    device.unload_modules();
+    assert!(!Arc::ptr_eq(&second, &kernel("add")));
+    runtime.register(SimModule::new("test")).unwrap();
+    assert!(
+        device.load("test").unwrap().kernel("add").is_err(),
+        "the new one has no kernels"
+    );
+}
+
+#[test]
+fn a_module_that_cannot_be_loaded_is_named_by_the_error() {
+    let runtime = runtime(small_devices(1));
+    let device = runtime.device(0).unwrap();
+    for (image, name) in [
+        (ModuleImage::Registered("missing"), "missing"),
+        (ModuleImage::Source("kernel"), "source of 6 bytes"),
+        (ModuleImage::Binary(&[1, 2]), "binary of 2 bytes"),
+    ] {
+        let piton::RuntimeError::Module { module, source, .. } =
+            device.load_image(image).unwrap_err()
+        else {
+            panic!("a module could not be loaded");
+        };
+        assert_eq!(
+            (module.as_str(), source.operation),
+            (name, Call::LoadModule)
+        );
+        assert_eq!(source.kind, ErrorKind::UnknownModule);
+    }
+}
