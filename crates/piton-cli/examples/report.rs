@@ -3,7 +3,7 @@
 //! `cargo run --example report -- report.html`
 
 use piton_cli::report::{
-    Check, Column, DeviceTimeline, Fact, LaneTimeline, MemorySample, MemoryView, ReportData,
+    Arrow, Check, Column, DeviceTimeline, Fact, LaneTimeline, MemorySample, MemoryView, ReportData,
     RouteRow, Span, SpanKind, StepMark, Table, TimeAxis, Topology, TrainingPoint, render,
 };
 
@@ -51,6 +51,7 @@ fn invented() -> ReportData {
         ],
         training: training(),
         devices: (0..4).map(device).collect(),
+        arrows: (0..STEPS).flat_map(arrows).collect(),
         steps: (0..STEPS)
             .map(|step| StepMark {
                 start_ns: step * STEP_NS,
@@ -144,6 +145,20 @@ fn device(index: u64) -> DeviceTimeline {
         name: format!("device {index}"),
         lanes: vec![lane("compute", compute), lane("copies", copies)],
     }
+}
+
+/// Each device's kernels wait for its images, and for its neighbour's.
+fn arrows(step: u64) -> Vec<Arrow> {
+    let sent = |index: u64| step * STEP_NS + index * 15_000 + 40_000;
+    let place = |index: u64| usize::try_from(index).unwrap_or_default();
+    let arrow = |index: u64, from: u64| Arrow {
+        from: (place(from), 1),
+        from_ns: sent(from),
+        to: (place(index), 0),
+        to_ns: sent(index) + 10_000,
+    };
+    let both = |index| [arrow(index, index), arrow(index, (index + 1) % 4)];
+    (0..4).flat_map(both).collect()
 }
 
 fn memory(index: u64) -> MemoryView {

@@ -14,8 +14,8 @@ mod page;
 mod timeline;
 
 pub use data::{
-    Check, Column, Curve, DeviceTimeline, Fact, LaneTimeline, MemorySample, MemoryView, ReportData,
-    RouteRow, Span, SpanKind, StepMark, Table, TimeAxis, Topology, TrainingPoint,
+    Arrow, Check, Column, Curve, DeviceTimeline, Fact, LaneTimeline, MemorySample, MemoryView,
+    ReportData, RouteRow, Span, SpanKind, StepMark, Table, TimeAxis, Topology, TrainingPoint,
 };
 pub use page::render;
 

@@ -219,6 +219,37 @@ fn no_subcommand_is_the_demonstration() {
 }
 
 #[test]
+fn demo_writes_a_trace_with_a_process_a_device_and_arrows_that_pair_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (page, trace) = (path("report.html"), path("trace.json"));
+    let options = ["--steps", "3", "--devices", "2", "--deterministic"];
+    let files = ["--output", &page, "--trace", &trace];
+    let output = piton(&[&["demo"], &options[..], &files[..]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains(&trace), "{text}");
+    let written: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(&trace).unwrap()).unwrap();
+    let events = written["traceEvents"].as_array().unwrap();
+    let count = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
+    let processes = events
+        .iter()
+        .filter(|event| event["name"] == "process_name");
+    assert_eq!(processes.count(), 2);
+    assert!(count("X") > 100);
+    assert!(count("s") > 0);
+    assert_eq!(count("s"), count("f"));
+    let refused = piton(&[
+        "demo",
+        "--steps",
+        "1",
+        "--trace",
+        "/no/such/folder/trace.json",
+    ]);
+    assert!(!refused.status.success());
+}
+
+#[test]
 fn demo_answers_in_json() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("report.html");

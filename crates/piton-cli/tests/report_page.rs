@@ -1,7 +1,7 @@
 //! The page as a whole: it stays small, and no text can leave its place.
 
 use piton_cli::report::{
-    Check, Column, DeviceTimeline, Fact, LaneTimeline, MAX_BYTES, MemorySample, MemoryView,
+    Arrow, Check, Column, DeviceTimeline, Fact, LaneTimeline, MAX_BYTES, MemorySample, MemoryView,
     ReportData, RouteRow, Span, SpanKind, StepMark, Table, TimeAxis, TrainingPoint, render,
 };
 
@@ -159,4 +159,39 @@ fn spans_that_end_before_they_begin_do_no_harm() {
         })
         .contains("timeline-data")
     );
+}
+
+#[test]
+fn arrows_name_rows_and_those_to_nowhere_are_left_out() {
+    let lane = |start_ns| LaneTimeline {
+        name: "lane".to_owned(),
+        spans: vec![Span {
+            start_ns,
+            end_ns: start_ns + 100,
+            kind: SpanKind::Wait,
+            name: "wait".to_owned(),
+            bytes: 0,
+        }],
+    };
+    let device = |start_ns| DeviceTimeline {
+        name: "device".to_owned(),
+        lanes: vec![lane(start_ns), lane(start_ns + 50)],
+    };
+    let arrow = |from, from_ns, to, to_ns| Arrow {
+        from,
+        from_ns,
+        to,
+        to_ns,
+    };
+    let data = ReportData {
+        devices: vec![device(1000), device(1100)],
+        arrows: vec![
+            arrow((0, 1), 1050, (1, 0), 1200),
+            arrow((7, 0), 1050, (1, 0), 1200),
+            arrow((0, 0), 3, (1, 0), 1200),
+            arrow((0, 0), 1050, (1, 0), u64::MAX),
+        ],
+        ..ReportData::default()
+    };
+    assert!(render(&data).contains("\"arrows\":[[1,50,2,200]]"));
 }

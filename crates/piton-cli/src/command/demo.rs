@@ -1,9 +1,13 @@
 //! `piton demo`: several simulated devices train a small network on real data.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::File,
+    io::BufWriter,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
-use piton::Operation;
+use piton::{Operation, Written};
 use serde::Serialize;
 
 use crate::demo::{DemoError, DemoOptions, Outcome, TrainingConfig};
@@ -39,6 +43,9 @@ pub(super) struct Options {
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
+    /// Write what the devices ran to this file, for Perfetto (ui.perfetto.dev) or chrome://tracing.
+    #[arg(long, value_name = "JSON")]
+    trace: Option<PathBuf>,
     /// Write the report to this file.
     #[arg(long, value_name = "HTML", default_value = "piton-report.html")]
     output: PathBuf,
@@ -48,6 +55,9 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
     let demo = demo_options(options)?;
     // A path that cannot be written is better known before the training than after.
     write(&options.output, "")?;
+    if let Some(path) = &options.trace {
+        write(path, "")?;
+    }
     if !options.json {
         output.line(announcement(&demo))?;
     }
@@ -63,13 +73,45 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
     bar.finish_and_clear();
     let outcome = outcome.map_err(failure)?;
     write(&options.output, &report::render(&outcome.page()))?;
+    let written = options.trace.as_deref();
+    let written = written
+        .map(|path| write_trace(path, &outcome))
+        .transpose()?;
     if options.json {
         output.line(json(&outcome)?)?;
     } else {
         output.line(summary(&outcome))?;
+        if let (Some(path), Some(written)) = (&options.trace, written) {
+            output.line(trace_line(path, written))?;
+        }
         output.line(format_args!("report: {}", options.output.display()))?;
     }
     verdict(&outcome.checks())
+}
+
+fn write_trace(path: &Path, outcome: &Outcome) -> Result<Written, Failure> {
+    let written = File::create(path).and_then(|file| {
+        let out = BufWriter::new(file);
+        piton::write_chrome_trace(out, &outcome.traces)
+    });
+    written
+        .with_context(|| format!("{} cannot be written", path.display()))
+        .map_err(Failure::Input)
+}
+
+fn trace_line(path: &Path, written: Written) -> String {
+    let count = quantity::count;
+    let mut line = format!(
+        "trace: {}: {} commands, {} waits with arrows",
+        path.display(),
+        count(written.commands),
+        count(written.arrows)
+    );
+    if written.dropped > 0 {
+        let dropped = format!("; {} more commands found no room", count(written.dropped));
+        line.push_str(&dropped);
+    }
+    line
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use piton::sim::{DeviceConfig, ScheduleOrder};
 use piton::{
-    DeviceId, Devices, ExecutionRecord, Machine, Operation, PinnedStats, PoolStats, Report,
-    RouteUse, Runtime, RuntimeConfig, RuntimeError, SanitizerConfig,
+    DeviceId, DeviceTrace, Devices, Machine, Operation, PinnedStats, PoolStats, Report, RouteUse,
+    Runtime, RuntimeConfig, RuntimeError, SanitizerConfig,
 };
 use piton_topology::LinkKind;
 
@@ -65,8 +65,8 @@ pub struct Outcome {
     pub steps: Vec<StepMark>,
     /// Memory of each device.
     pub memory: Vec<Vec<MemorySample>>,
-    /// What each device did, and how many records did not fit.
-    pub records: Vec<(Vec<ExecutionRecord>, u64)>,
+    /// What each device did.
+    pub traces: Vec<DeviceTrace>,
     /// Each device's pool at the end of training.
     pub pools: Vec<PoolStats>,
     /// Each device's pool of page-locked memory at the end of training.
@@ -99,10 +99,14 @@ impl Outcome {
         let digits = Digits::shipped()?;
         let runtime = runtime(&options)?;
         let mut run = Run::new(config, &runtime, &digits)?;
-        start_records(&runtime, config.devices);
-        run.train(&mut step_done)?;
-        let records = finish_records(&runtime, config.devices);
         let devices = || runtime.devices().take(config.devices);
+        for device in devices() {
+            device.start_trace(RECORDS);
+        }
+        run.train(&mut step_done)?;
+        let traces = devices()
+            .filter_map(|device| device.finish_trace())
+            .collect();
         let pools: Vec<PoolStats> = devices().map(|device| device.memory_stats()).collect();
         let pinned = devices().map(|device| device.pinned_stats()).collect();
         let routes = runtime.routes();
@@ -130,7 +134,7 @@ impl Outcome {
             machine: runtime.machine().clone(),
             wall: log.wall,
             options,
-            records,
+            traces,
             pools,
             pinned,
             routes,
@@ -218,7 +222,7 @@ impl Outcome {
     /// Copies of one kind that were recorded: how many, and how many bytes.
     #[must_use]
     pub fn copied(&self, operation: Operation) -> (u64, u64) {
-        let all = self.records.iter().flat_map(|(records, _)| records);
+        let all = self.traces.iter().flat_map(|trace| &trace.records);
         let of_kind = all.filter(|record| record.operation == operation);
         of_kind.fold((0, 0), |(copies, bytes), record| {
             (copies + 1, bytes + record.bytes)
@@ -262,20 +266,6 @@ fn runtime(options: &DemoOptions) -> Result<Runtime, DemoError> {
     }
     runtime.register(kernels::module())?;
     Ok(runtime)
-}
-
-fn start_records(runtime: &Runtime, devices: usize) {
-    for device in runtime.devices().take(devices) {
-        if let Some(trace) = device.raw().execution_trace() {
-            trace.start(RECORDS);
-        }
-    }
-}
-
-fn finish_records(runtime: &Runtime, devices: usize) -> Vec<(Vec<ExecutionRecord>, u64)> {
-    let devices = runtime.devices().take(devices);
-    let records = devices.map(|device| device.raw().execution_trace().map(|trace| trace.finish()));
-    records.map(Option::unwrap_or_default).collect()
 }
 
 fn reference(

@@ -1,15 +1,16 @@
 //! A demonstration as the data of a report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use piton::{ExecutionRecord, Operation, PinnedStats, PoolStats, RouteUse};
+use piton::{DeviceTrace, ExecutionRecord, Operation, PinnedStats, PoolStats, RouteUse};
 use piton_driver::QueueId;
 use piton_topology::{DeviceId, Highlight};
+use piton_trace::Place;
 
 use crate::quantity;
 use crate::report::{
-    Column, DeviceTimeline, Fact, LaneTimeline, MemorySample, MemoryView, ReportData, RouteRow,
-    Span, SpanKind, StepMark, Table, TimeAxis, Topology,
+    Arrow, Column, DeviceTimeline, Fact, LaneTimeline, MemorySample, MemoryView, ReportData,
+    RouteRow, Span, SpanKind, StepMark, Table, TimeAxis, Topology,
 };
 
 use super::outcome::{Outcome, device_name};
@@ -30,9 +31,9 @@ pub(super) fn of(outcome: &Outcome) -> ReportData {
             .collect(),
         others: Vec::new(),
     };
-    let device = |(index, (records, _)): (usize, &(Vec<ExecutionRecord>, u64))| DeviceTimeline {
+    let device = |(index, trace): (usize, &DeviceTrace)| DeviceTimeline {
         name: format!("device {index}"),
-        lanes: lanes(records, origin),
+        lanes: lanes(&trace.records, origin),
     };
     ReportData {
         title: "piton: a network trained on simulated devices".to_owned(),
@@ -52,7 +53,8 @@ pub(super) fn of(outcome: &Outcome) -> ReportData {
         facts: facts(outcome),
         checks: outcome.checks(),
         training: outcome.training.clone(),
-        devices: outcome.records.iter().enumerate().map(device).collect(),
+        devices: outcome.traces.iter().enumerate().map(device).collect(),
+        arrows: arrows(&outcome.traces, origin),
         steps: outcome
             .steps
             .iter()
@@ -71,9 +73,9 @@ pub(super) fn of(outcome: &Outcome) -> ReportData {
 /// The first moment of the run on the devices' clock.
 fn origin(outcome: &Outcome) -> u64 {
     let starts = outcome
-        .records
+        .traces
         .iter()
-        .flat_map(|(records, _)| records)
+        .flat_map(|trace| &trace.records)
         .map(|record| record.start_ns);
     let marks = outcome.steps.iter().map(|mark| mark.start_ns);
     starts.chain(marks).min().unwrap_or(0)
@@ -146,23 +148,63 @@ fn lanes(records: &[ExecutionRecord], origin: u64) -> Vec<LaneTimeline> {
     let mut queues: BTreeMap<(usize, QueueId), LaneTimeline> = BTreeMap::new();
     for record in records {
         if let Some(span) = span(record, origin) {
-            let name = record.label.as_deref().unwrap_or("unnamed");
-            let place = ["compute", "copies", "peers"]
-                .iter()
-                .position(|own| *own == name);
-            let key = (place.unwrap_or(usize::MAX), record.queue);
-            let lane = queues.entry(key).or_insert_with(|| LaneTimeline {
-                // The device stands beside the lane already.
-                name: name
-                    .find("staging")
-                    .map_or(name, |at| &name[at..])
-                    .to_owned(),
-                spans: Vec::new(),
-            });
+            let name = lane_name(record);
+            let lane = queues
+                .entry(lane_key(record))
+                .or_insert_with(|| LaneTimeline {
+                    // The device stands beside the lane already.
+                    name: name
+                        .find("staging")
+                        .map_or(name, |at| &name[at..])
+                        .to_owned(),
+                    spans: Vec::new(),
+                });
             lane.spans.push(span);
         }
     }
     queues.into_values().collect()
+}
+
+fn lane_name(record: &ExecutionRecord) -> &str {
+    record.label.as_deref().unwrap_or("unnamed")
+}
+
+/// A lane's place among those of its device.
+fn lane_key(record: &ExecutionRecord) -> (usize, QueueId) {
+    let own = ["compute", "copies", "peers"];
+    let place = own.iter().position(|own| *own == lane_name(record));
+    (place.unwrap_or(usize::MAX), record.queue)
+}
+
+/// What waited for what, where it did wait: of a wait that was met before its turn came there is nothing to see.
+fn arrows(traces: &[DeviceTrace], origin: u64) -> Vec<Arrow> {
+    let lanes: Vec<BTreeMap<(usize, QueueId), usize>> = traces.iter().map(lane_places).collect();
+    let record = |place: Place| &traces[place.device].records[place.record];
+    let lane = |place: Place| lanes[place.device].get(&lane_key(record(place))).copied();
+    let arrow = |found: piton_trace::WaitArrow| {
+        let (awaited, wait) = (record(found.awaited), record(found.wait));
+        if awaited.end_ns < wait.start_ns {
+            return None;
+        }
+        Some(Arrow {
+            from: (found.awaited.device, lane(found.awaited)?),
+            from_ns: awaited.end_ns.saturating_sub(origin),
+            to: (found.wait.device, lane(found.wait)?),
+            to_ns: wait.end_ns.saturating_sub(origin),
+        })
+    };
+    let found = piton_trace::waits(traces);
+    found.into_iter().filter_map(arrow).collect()
+}
+
+/// Each lane's number among those that [`lanes`] shows.
+fn lane_places(trace: &DeviceTrace) -> BTreeMap<(usize, QueueId), usize> {
+    let shown = trace
+        .records
+        .iter()
+        .filter(|record| span(record, 0).is_some());
+    let keys: BTreeSet<_> = shown.map(lane_key).collect();
+    keys.into_iter().zip(0..).collect()
 }
 
 /// What a command looked like; nothing for commands that take no time.

@@ -18,6 +18,8 @@ pub struct ReportData {
     pub training: Vec<TrainingPoint>,
     /// What each device did when.
     pub devices: Vec<DeviceTimeline>,
+    /// Which work waited for which.
+    pub arrows: Vec<Arrow>,
     /// Beginnings of steps, ascending.
     pub steps: Vec<StepMark>,
     /// Memory over time, a chart each.
@@ -141,6 +143,19 @@ impl SpanKind {
             Self::Wait => "wait",
         }
     }
+}
+
+/// A wait: from the end of what was waited for to the end of the wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arrow {
+    /// Device and lane of what was waited for, as indices.
+    pub from: (usize, usize),
+    /// When that ended.
+    pub from_ns: u64,
+    /// Device and lane that waited.
+    pub to: (usize, usize),
+    /// When the wait was over.
+    pub to_ns: u64,
 }
 
 /// The beginning of a step.

@@ -174,6 +174,7 @@ fn write_timeline(data: &ReportData, out: &mut String) -> Result {
         "</span></div><canvas id=\"overview\"></canvas><canvas id=\"timeline\" tabindex=\"0\" \
          aria-label=\"timeline of streams; arrow keys move, plus and minus zoom\"></canvas>\
          <p class=\"note\">Drag to move, Ctrl + wheel or pinch to zoom, point at a span for its numbers. \
+         An arrow leads from what was waited for to where the wait was over; arrows show when few are in view. \
          Keys: arrows, +, &minus;, 0.</p><noscript><p>The timeline needs script.</p></noscript>\
          <script type=\"application/json\" id=\"timeline-data\">{}</script></section>",
         script_json(&timeline)

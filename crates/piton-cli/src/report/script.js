@@ -52,7 +52,7 @@
   const overview = document.getElementById('overview');
   const [first, last] = data.window;
   const LANE = 24, HEAD = 26, AXIS = 24;
-  const rows = [];
+  const rows = [], lanes = [];
   for (const device of data.devices) {
     rows.push({ head: device.name, height: HEAD });
     for (const lane of device.lanes) {
@@ -62,6 +62,7 @@
         return { start, end: start + length, kind, name: data.names[name], size };
       });
       rows.push({ lane: lane.name, spans, longest, height: LANE });
+      lanes.push(rows[rows.length - 1]);
     }
   }
   const initialView = () => {
@@ -114,6 +115,24 @@
         c.fillText(clip(c, s.name, right - left - 8), left + 4, top + LANE / 2);
       }
     }
+  };
+  // From the end of what was waited for to the end of the wait. Many of them at once tell nothing: drawn when few are in view.
+  const drawArrows = (c) => {
+    const seen = data.arrows.filter(([, start, , end]) => end >= from && start <= to);
+    if (seen.length > 200) return;
+    c.strokeStyle = c.fillStyle = colours.text;
+    c.globalAlpha = 0.55; c.lineWidth = 1;
+    for (const [source, start, target, end] of seen) {
+      const a = lanes[source], b = lanes[target];
+      if (!a || !b) continue;
+      const left = x(start), right = x(end), up = a.top > b.top;
+      if (left < gutter || right < gutter || right > width) continue;
+      const y0 = a.top + (up ? 3 : LANE - 3), y1 = b.top + (up ? LANE - 3 : 3), bend = (y1 - y0) / 2;
+      c.beginPath(); c.moveTo(left, y0); c.bezierCurveTo(left, y0 + bend, right, y1 - bend, right, y1); c.stroke();
+      const tip = up ? 4 : -4;
+      c.beginPath(); c.moveTo(right, y1); c.lineTo(right - 2.5, y1 + tip); c.lineTo(right + 2.5, y1 + tip); c.fill();
+    }
+    c.globalAlpha = 1;
   };
   // As many digits as tell one tick from the next.
   const tick = (t, step) => {
@@ -170,6 +189,7 @@
       }
       top += row.height;
     }
+    drawArrows(c);
     drawOverview();
   };
   const drawOverview = () => {

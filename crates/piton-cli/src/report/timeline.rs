@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::data::{LaneTimeline, ReportData, Span, SpanKind};
+use super::data::{Arrow, LaneTimeline, ReportData, Span, SpanKind};
 
 /// Most spans in a page: at some 20 bytes each half a megabyte.
 const MAX_SPANS: usize = 24_000;
@@ -16,6 +16,8 @@ const MAX_SPANS: usize = 24_000;
 const PREFERRED_SPANS: usize = 12_000;
 /// Parts of the overview.
 const OVERVIEW_PARTS: usize = 400;
+/// Most arrows in a page.
+const MAX_ARROWS: usize = 6_000;
 
 /// What the script reads. Times are nanoseconds from the start of the run.
 #[derive(Debug, Serialize)]
@@ -28,7 +30,12 @@ pub(super) struct Timeline<'a> {
     names: Vec<&'a str>,
     steps: Vec<(u64, u64)>,
     devices: Vec<DeviceView<'a>>,
+    arrows: Vec<ArrowView>,
 }
+
+/// An arrow between rows, counted over all lanes of all devices: row and time it starts from, row and time it leads
+/// to.
+type ArrowView = (usize, u64, usize, u64);
 
 #[derive(Debug, Serialize)]
 struct DeviceView<'a> {
@@ -77,6 +84,7 @@ impl<'a> Timeline<'a> {
             total: end - start,
             window: (window.0 - start, window.1 - start),
             devices: devices.collect(),
+            arrows: run.arrows(data),
             kinds: SpanKind::ALL.iter().map(|kind| kind.label()).collect(),
             names: names.list,
             steps: run.steps(data),
@@ -153,6 +161,26 @@ impl Run {
             u8::try_from(busy.saturating_mul(100).div_ceil(length).min(100)).unwrap_or(100)
         };
         parts.into_iter().map(percent).collect()
+    }
+
+    /// Arrows whose waits were over within the window, while there are not too many.
+    fn arrows(&self, data: &ReportData) -> Vec<ArrowView> {
+        let mut first_rows = Vec::with_capacity(data.devices.len());
+        let mut row = 0;
+        for device in &data.devices {
+            first_rows.push(row);
+            row += device.lanes.len();
+        }
+        let row = |(device, lane): (usize, usize)| Some(first_rows.get(device)? + lane);
+        let view = |arrow: &Arrow| {
+            let (from_ns, to_ns) = (arrow.from_ns - self.start, arrow.to_ns - self.start);
+            Some((row(arrow.from)?, from_ns, row(arrow.to)?, to_ns))
+        };
+        let is_shown = |arrow: &&Arrow| {
+            (self.window.0..self.window.1).contains(&arrow.to_ns) && arrow.from_ns >= self.start
+        };
+        let shown = data.arrows.iter().filter(is_shown).filter_map(view);
+        shown.take(MAX_ARROWS).collect()
     }
 
     fn steps(&self, data: &ReportData) -> Vec<(u64, u64)> {
