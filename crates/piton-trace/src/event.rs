@@ -138,8 +138,8 @@ pub(crate) fn category(operation: Operation) -> &'static str {
 
 /// What stands on a command's bar.
 pub(crate) fn name(record: &ExecutionRecord) -> &str {
-    let text = match record.operation {
-        Operation::Launch => return record.kernel.as_deref().unwrap_or("kernel"),
+    match record.operation {
+        Operation::Launch => record.kernel.as_deref().unwrap_or("kernel"),
         Operation::CopyToDevice => "copy to device",
         Operation::CopyToHost => "copy to host",
         Operation::CopyOnDevice => "copy on device",
@@ -151,6 +151,5 @@ pub(crate) fn name(record: &ExecutionRecord) -> &str {
         Operation::WaitMemory => "wait for memory",
         Operation::RunGraph => "graph",
         other => other.as_str(),
-    };
-    text
+    }
 }

@@ -1,6 +1,6 @@
 //! What the file says of records.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 

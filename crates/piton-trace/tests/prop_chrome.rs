@@ -1,6 +1,6 @@
 //! Any records make a valid file: what it holds is what was recorded, events nest, arrows pair up.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 

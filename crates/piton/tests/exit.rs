@@ -2,7 +2,7 @@
 //!
 //! Each test runs this very binary again, as a child that runs only [`child`], and looks at how the child ended.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! What ran when, and modules that are loaded once, as a program sees them.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;
 
