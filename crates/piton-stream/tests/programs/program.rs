@@ -14,6 +14,8 @@ pub(crate) enum Op {
         is_large: bool,
         traps: bool,
     },
+    /// Kernels with many arguments, more than a small ring of parameters holds.
+    Burst(usize),
     /// A kernel of another lane on this lane's block, ordered by two waits.
     Lend {
         lane: usize,
@@ -145,7 +147,8 @@ impl Weights {
         let fails = self.has_traps && random.u32(..6) == 0;
         let (lane, other) = (random.usize(..LANES), random.usize(..1 << 20));
         match random.u32(..60) {
-            0..14 => Op::Use {
+            0 => Op::Burst(lane),
+            1..14 => Op::Use {
                 lane,
                 is_large: random.u32(..3) == 0,
                 traps: fails,

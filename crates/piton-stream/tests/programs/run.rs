@@ -19,6 +19,8 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 /// Semaphores: the first ones are signalled by the host as well.
 const OPEN: usize = 3;
 const SEMAPHORES: usize = 5;
+/// Launches at once.
+const BURST: usize = 12;
 
 struct Lane {
     stream: Stream,
@@ -170,7 +172,10 @@ impl<'a> Run<'a> {
                 lane,
                 is_large,
                 traps,
-            } => drop(self.use_block(lane % lanes, (is_large, traps))),
+            } => self.use_block(lane % lanes, (is_large, traps)),
+            Op::Burst(lane) => {
+                (0..BURST).for_each(|_| self.use_block(lane % lanes, (true, false)));
+            }
             Op::Lend { lane, to } => self.lend(lane % lanes, to % lanes),
             Op::Give(lane) => self.give(lane % lanes),
             Op::Fill(lane) => self.fill(lane % lanes),
@@ -245,9 +250,10 @@ impl<'a> Run<'a> {
         );
     }
 
-    fn use_block(&mut self, lane: usize, how: (bool, bool)) -> Option<()> {
-        let held = self.take(lane)?;
-        self.launch(lane, held, how).then_some(())
+    fn use_block(&mut self, lane: usize, how: (bool, bool)) {
+        if let Some(held) = self.take(lane) {
+            self.launch(lane, held, how);
+        }
     }
 
     fn launch(&mut self, lane: usize, (block, user): (usize, u32), how: (bool, bool)) -> bool {

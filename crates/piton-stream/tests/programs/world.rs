@@ -118,7 +118,7 @@ impl World {
         tag: u32,
         (is_large, traps): (bool, bool),
     ) -> Result<Submission, StreamError> {
-        let words = if is_large { 64 } else { 2 };
+        let words = if is_large { 128 } else { 2 };
         let mut arguments = self.block(block).address().to_ne_bytes().to_vec();
         arguments.extend(tag.to_ne_bytes());
         arguments.extend(u32::from(traps).to_ne_bytes());
@@ -165,8 +165,8 @@ fn module(log: &Log) -> SimModule {
     };
     let large = {
         let log = Arc::clone(log);
-        KernelDefinition::new("large", signature::<64>(), move |block| {
-            step(&log, block, &block.value::<[u32; 64]>(3)?)
+        KernelDefinition::new("large", signature::<128>(), move |block| {
+            step(&log, block, &block.value::<[u32; 128]>(3)?)
         })
     };
     SimModule::new("m").with(small).with(large)
