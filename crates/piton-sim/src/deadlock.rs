@@ -22,7 +22,7 @@
 use crate::{queue::QueueCore, semaphore::SemaphoreCore};
 use piton_driver::{Awaited, DevicePtr, ErrorKind, Position};
 use piton_sync::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What a stalled queue waits for.
 #[derive(Clone, Debug)]
@@ -103,7 +103,8 @@ pub(crate) fn check(queue: &Arc<QueueCore>) {
     }
 }
 
-type Suspects = HashMap<u64, Suspect>;
+/// By number, so that who is failed first is no matter of chance.
+type Suspects = BTreeMap<u64, Suspect>;
 
 /// Every queue that `first` may have to wait for; `None` where it does not stall.
 fn reachable(first: &Arc<QueueCore>) -> Option<Suspects> {
