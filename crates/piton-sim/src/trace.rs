@@ -21,11 +21,10 @@ mod site;
 
 pub(crate) use site::Draft;
 
-use crossbeam_utils::CachePadded;
 use log::Log;
 use piton_driver::{ExecutionRecord, ExecutionTrace};
 use piton_sync::{
-    Mutex,
+    CachePadded, Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use std::sync::Arc;
