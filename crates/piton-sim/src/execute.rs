@@ -17,7 +17,7 @@ use crate::{
     queue::QueueCore,
     resource::Resource,
 };
-pub(crate) use perform::run_grid;
+pub(crate) use perform::launch;
 
 use perform::Outcome;
 use piton_driver::{ErrorKind, Operation};

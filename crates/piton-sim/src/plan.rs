@@ -3,8 +3,8 @@
 //! A command starts when its queue, its submission and what it needs (cores, a copy engine, what it waits for)
 //! allow, and takes as long as `cost` says. Nothing here runs anything.
 
-use crate::{command::Command, cost, execute::copy_engine, queue::QueueCore};
-use piton_driver::Operation;
+use crate::{command::Command, cost, execute::copy_engine, kernel::SimKernel, queue::QueueCore};
+use piton_driver::{Grid, Operation, PeerAddress};
 
 /// When a command starts and ends, in virtual time; `None` in real time.
 pub(crate) fn plan(queue: &QueueCore, command: &Command, submitted_at: u64) -> Option<(u64, u64)> {
@@ -20,10 +20,7 @@ pub(crate) fn plan(queue: &QueueCore, command: &Command, submitted_at: u64) -> O
             #[expect(unsafe_code, reason = "a counted reference, without the count")]
             // SAFETY: a command that can be borrowed has not ended.
             let kernel = unsafe { kernel.get() };
-            let units = queue
-                .units
-                .map_or(device.config.compute_units, |units| units.count());
-            let ns = cost::grid_ns(*grid, units, kernel.definition.block_ns());
+            let ns = grid_ns(queue, kernel, *grid);
             let ready = earliest.saturating_add(cost::START_NS);
             let start = device.cores.occupy(ready, ns);
             return Some((start, start.saturating_add(ns)));
@@ -43,10 +40,7 @@ pub(crate) fn plan(queue: &QueueCore, command: &Command, submitted_at: u64) -> O
             cost::START_NS + cost::transfer_ns(command.bytes(), host)
         }
         Command::CopyPeer { dst, src, bytes } => {
-            let link = machine.link(dst.device, src.device);
-            let (rate, latency) =
-                link.map_or((host, 0), |link| (link.bytes_per_second, link.latency_ns));
-            cost::START_NS + latency + cost::transfer_ns(*bytes, rate)
+            cost::START_NS + peer_ns(queue, *dst, *src, *bytes)
         }
         Command::CopyOnDevice { .. } | Command::Fill { .. } => {
             let rate = cost::MEMORY_BYTES_PER_SECOND;
@@ -61,4 +55,19 @@ pub(crate) fn plan(queue: &QueueCore, command: &Command, submitted_at: u64) -> O
         _ => earliest,
     };
     Some((start, start.saturating_add(duration)))
+}
+
+/// How long a kernel runs on the cores that the queue may use.
+pub(crate) fn grid_ns(queue: &QueueCore, kernel: &SimKernel, grid: Grid) -> u64 {
+    let cores = queue.device.core().config.compute_units;
+    let units = queue.units.map_or(cores, |units| units.count());
+    cost::grid_ns(grid, units, kernel.definition.block_ns())
+}
+
+/// How long bytes take between two devices: over their link, or as fast as to the host where there is none.
+pub(crate) fn peer_ns(queue: &QueueCore, dst: PeerAddress, src: PeerAddress, bytes: u64) -> u64 {
+    let host = queue.device.core().config.host_bytes_per_second;
+    let link = queue.device.machine().link(dst.device, src.device);
+    let (rate, latency) = link.map_or((host, 0), |link| (link.bytes_per_second, link.latency_ns));
+    latency + cost::transfer_ns(bytes, rate)
 }

@@ -6,7 +6,7 @@
 )]
 
 use crate::{
-    command::{Arguments, Command, Entry, KernelRef},
+    command::{Arguments, Command, Entry},
     fault::KernelFate,
     grid::GridJob,
     host_function::{self, HostCall},
@@ -45,7 +45,9 @@ pub(super) fn perform(
                 Arguments::Ring(reservation) => unsafe { queue.parameters.get(*reservation) },
                 Arguments::Own(bytes) => bytes,
             };
-            let Some(result) = launch(queue, position, *kernel, *grid, bytes) else {
+            // SAFETY: the command has not ended.
+            let kernel = unsafe { kernel.get() };
+            let Some(result) = launch(queue, position, (kernel, *grid), bytes) else {
                 return Outcome::Hangs;
             };
             if let Arguments::Ring(reservation) = arguments {
@@ -135,29 +137,22 @@ fn call_host(queue: &Arc<QueueCore>, position: u64, draft: Option<&Draft>) -> Ou
     }
 }
 
-/// Runs a kernel; `None` if it never ends.
-fn launch(
+/// Runs a kernel, of a command or of a graph's node, as the fault plan lets it; `None` if it never ends.
+pub(crate) fn launch(
     queue: &QueueCore,
     position: u64,
-    kernel: KernelRef,
-    grid: Grid,
+    kernel: (&SimKernel, Grid),
     arguments: &[u8],
 ) -> Option<Result<(), ErrorKind>> {
-    let machine = queue.device.machine();
-    match machine.faults.kernel() {
-        KernelFate::Runs => {}
-        KernelFate::Traps(code) => {
-            return Some(Err(ErrorKind::KernelFault(Fault::Trapped { code })));
-        }
-        KernelFate::Hangs => return None,
+    match queue.device.machine().faults.kernel() {
+        KernelFate::Runs => Some(run_grid(queue, position, kernel, arguments)),
+        KernelFate::Traps(code) => Some(Err(ErrorKind::KernelFault(Fault::Trapped { code }))),
+        KernelFate::Hangs => None,
     }
-    // SAFETY: the command has not ended.
-    let kernel = unsafe { kernel.get() };
-    Some(run_grid(queue, position, (kernel, grid), arguments))
 }
 
 /// Runs a launch's blocks, on idle threads too, and waits for all of them.
-pub(crate) fn run_grid(
+fn run_grid(
     queue: &QueueCore,
     position: u64,
     (kernel, grid): (&SimKernel, Grid),

@@ -4,12 +4,11 @@ use super::{plan::Work, run::GraphRun};
 use crate::{
     cost,
     execute::{self, record},
-    fault::KernelFate,
-    host_function, movement,
+    host_function, movement, plan,
     queue::QueueCore,
     trace::Draft,
 };
-use piton_driver::{DeviceRange, ErrorKind, Fault, Operation};
+use piton_driver::{DeviceRange, ErrorKind, Operation};
 use std::sync::Arc;
 
 /// Nanoseconds from a node's being ready to its start: the device starts it, no host is asked.
@@ -62,14 +61,10 @@ fn carry_out(
             kernel,
             grid,
             arguments,
-        } => match queue.device.machine().faults.kernel() {
-            KernelFate::Runs => {
-                let arguments = run.plan.arguments(arguments);
-                execute::run_grid(queue, position, (kernel, *grid), arguments)
-            }
-            KernelFate::Traps(code) => Err(ErrorKind::KernelFault(Fault::Trapped { code })),
-            KernelFate::Hangs => return None,
-        },
+        } => {
+            let arguments = run.plan.arguments(arguments);
+            return execute::launch(queue, position, (kernel, *grid), arguments);
+        }
         Work::CopyToDevice { dst, src } => movement::copy_in(queue, *dst, *src),
         Work::CopyToHost { dst, src } => movement::copy_out(queue, *dst, *src),
         Work::CopyOnDevice { dst, src } => movement::copy_within(queue, *dst, *src),
@@ -90,10 +85,7 @@ fn times(queue: &QueueCore, work: &Work, at: u64) -> (u64, u64) {
     let begin = at.saturating_add(NODE_NS);
     let (start, duration) = match work {
         Work::Launch { kernel, grid, .. } => {
-            let units = queue
-                .units
-                .map_or(device.config.compute_units, |units| units.count());
-            let ns = cost::grid_ns(*grid, units, kernel.definition.block_ns());
+            let ns = plan::grid_ns(queue, kernel, *grid);
             (device.cores.occupy(begin, ns), ns)
         }
         Work::CopyToDevice { .. } | Work::CopyToHost { .. } | Work::CopyPeer { .. } => {
@@ -112,15 +104,13 @@ fn times(queue: &QueueCore, work: &Work, at: u64) -> (u64, u64) {
 }
 
 fn transfer_ns(queue: &QueueCore, work: &Work) -> u64 {
-    let host = queue.device.core().config.host_bytes_per_second;
-    let (rate, latency) = match work {
-        Work::CopyPeer { dst, src, .. } => {
-            let link = queue.device.machine().link(dst.device, src.device);
-            link.map_or((host, 0), |link| (link.bytes_per_second, link.latency_ns))
+    match work {
+        Work::CopyPeer { dst, src, bytes } => plan::peer_ns(queue, *dst, *src, *bytes),
+        _ => {
+            let host = queue.device.core().config.host_bytes_per_second;
+            cost::transfer_ns(work.bytes(), host)
         }
-        _ => (host, 0),
-    };
-    latency + cost::transfer_ns(work.bytes(), rate)
+    }
 }
 
 /// Whether the word at `range` is not zero, looked at from `at` on; and when that was known, in virtual time.

@@ -37,24 +37,6 @@ impl QueueCore {
         submitted - producer.completed < capacity
     }
 
-    /// A launch with its arguments copied; `None` where there is no room for them, or for the command.
-    #[inline]
-    fn pack(
-        &self,
-        producer: &mut Producer,
-        kernel: KernelRef,
-        launch: &Launch<'_>,
-    ) -> Option<Command> {
-        if !self.has_room(producer) {
-            return None;
-        }
-        Some(Command::Launch {
-            kernel,
-            grid: launch.grid,
-            arguments: self.place(producer, launch)?,
-        })
-    }
-
     /// A launch's arguments, and behind them its extents, copied to where they stay until it has ended; `None` where
     /// there is no room.
     #[inline]
@@ -80,16 +62,11 @@ impl QueueCore {
     }
 
     /// Puts a checked command into the ring, without starting it.
+    ///
+    /// # Safety
+    /// The caller has the producer, and [`has_room`](Self::has_room) has just said yes.
     #[inline]
-    fn publish(
-        self: &Arc<Self>,
-        producer: &mut Producer,
-        command: Command,
-        origin: Origin,
-    ) -> Admission {
-        if !self.has_room(producer) {
-            return Admission::Full;
-        }
+    unsafe fn publish(self: &Arc<Self>, command: Command, origin: Origin) -> Position {
         if let Command::SignalSemaphore { semaphore, value } = &command {
             semaphore.promise(self, self.ring.submitted() + 1, *value);
         }
@@ -99,7 +76,7 @@ impl QueueCore {
             submitted_at: self.engine().host_now(),
         };
         // SAFETY: whoever has the producer is the only one; there is room, by the counter.
-        Admission::Accepted(Position::new(unsafe { self.ring.publish(entry) }))
+        Position::new(unsafe { self.ring.publish(entry) })
     }
 
     /// `count` commands were published.
@@ -132,10 +109,11 @@ impl QueueCore {
             let Some(command) = make() else {
                 return Admission::Full;
             };
-            let admission = self.publish(&mut producer, command, origin);
+            // SAFETY: the producer is held, and there is room.
+            let position = unsafe { self.publish(command, origin) };
             drop(producer);
             self.start(1);
-            admission
+            Admission::Accepted(position)
         })
     }
 
@@ -202,19 +180,32 @@ impl SimQueue {
         let (core, operation) = (&self.core, command.operation());
         let contract::Command::Launch(launch) = command else {
             let command = self.check(command, operation)?;
-            return Ok(core.publish(producer, command, origin));
+            if !core.has_room(producer) {
+                return Ok(Admission::Full);
+            }
+            // SAFETY: the producer is the caller's, and there is room.
+            return Ok(Admission::Accepted(unsafe {
+                core.publish(command, origin)
+            }));
         };
         let kernel = self
             .check_launch(producer, launch)
             .map_err(|kind| core.device.error(kind, operation))?;
-        let Some(command) = core.pack(producer, kernel, launch) else {
+        if !core.has_room(producer) {
+            return Ok(Admission::Full);
+        }
+        let Some(arguments) = core.place(producer, launch) else {
             return Ok(Admission::Full);
         };
-        let admission = core.publish(producer, command, origin);
-        if let Admission::Accepted(position) = admission {
-            producer.kept.note(launch.kernel, position.get());
-        }
-        Ok(admission)
+        let command = Command::Launch {
+            kernel,
+            grid: launch.grid,
+            arguments,
+        };
+        // SAFETY: the producer is the caller's, and there is room.
+        let position = unsafe { core.publish(command, origin) };
+        producer.kept.note(launch.kernel, position.get());
+        Ok(Admission::Accepted(position))
     }
 
     /// Checks a command that is no launch, and takes hold of what it names.
