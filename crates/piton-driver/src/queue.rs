@@ -270,13 +270,14 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
         Err(self.unsupported(Operation::Abort))
     }
 
-    /// Forgets the failure, so that commands submitted from now on run.
+    /// Forgets the failure, so that commands submitted from now on run, and returns what it forgot: the caller that
+    /// gets a failure is the only one that forgot it.
     ///
     /// # Errors
     /// [`NotDrained`](crate::ErrorKind::NotDrained) while anything submitted has not ended;
     /// [`Unsupported`](crate::ErrorKind::Unsupported) where the device cannot;
     /// [`DeviceLost`](crate::ErrorKind::DeviceLost).
-    fn clear_failure(&self) -> Result<(), DriverError> {
+    fn clear_failure(&self) -> Result<Option<QueueFailure>, DriverError> {
         Err(self.unsupported(Operation::ClearFailure))
     }
 

@@ -127,10 +127,11 @@ impl Trouble {
         self.signs.fetch_or(DOOMED, Ordering::AcqRel);
     }
 
-    /// Forgets the failure, which spoils nothing past `last`. Everything submitted has ended.
-    pub(crate) fn clear(&self, last: u64) {
+    /// Forgets the failure, which spoils nothing past `last`, and returns it. Everything submitted has ended.
+    pub(crate) fn clear(&self, last: u64) -> Option<QueueFailure> {
         let mut details = self.details.lock();
-        if let Some(failure) = details.failure.take() {
+        let cleared = details.failure.take();
+        if let Some(failure) = cleared {
             if details.cleared.len() == REMEMBERED {
                 details.cleared.remove(0);
             }
@@ -139,6 +140,7 @@ impl Trouble {
         details.doom = None;
         self.signs
             .fetch_and(!(STOPPED | ABORTED | DOOMED), Ordering::AcqRel);
+        cleared
     }
 }
 

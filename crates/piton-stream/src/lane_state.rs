@@ -210,15 +210,17 @@ impl LaneState {
         self.link.failure().map(|met| self.told(met))
     }
 
-    /// Forgets the failure. Nobody submits meanwhile.
-    pub(crate) fn clear_failure(&self) -> Result<(), StreamError> {
-        self.link.forget_failure().map_err(|trouble| match trouble {
+    /// Forgets the failure, and returns it. Nobody submits meanwhile.
+    pub(crate) fn clear_failure(&self) -> Result<Option<Arc<StreamFailure>>, StreamError> {
+        let forgotten = self.link.forget_failure();
+        let forgotten = forgotten.map_err(|trouble| match trouble {
             Trouble::Pending(submitted, completed) => StreamError::NotDrained {
                 submitted: submitted.get(),
                 completed: completed.get(),
             },
             Trouble::Driver(error) => error.into(),
-        })
+        })?;
+        Ok(forgotten.map(|met| self.told(met)))
     }
 
     /// A failure in words, the same ones each time. Where it is a circle of waits some of whose streams have not ended

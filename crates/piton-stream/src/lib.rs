@@ -38,7 +38,7 @@
 //! | I want to … | take |
 //! |---|---|
 //! | make streams | [`Streams::create`], [`StreamOptions`] |
-//! | run a kernel, copy, fill | [`Stream::launch`] and its like; [`Command`](piton_driver::Command) with [`Stream::submit`] |
+//! | run a kernel, copy, fill | [`Stream::launch`] and its like; [`Command`] with [`Stream::submit`] |
 //! | submit much from one thread, without locks | [`Stream::writer`], [`Writer`] |
 //! | submit without blocking the thread | [`Stream::try_submit`], [`Stream::submit_async`] |
 //! | run a host function in order | [`Stream::call_host`] |

@@ -147,12 +147,12 @@ impl Link {
         self.served.lock().spoilt_by(position)
     }
 
-    /// Forgets the failure, which spoils nothing past what was submitted. The caller keeps others from submitting.
-    /// Does not block.
-    pub(crate) fn forget_failure(&self) -> Result<(), Trouble> {
+    /// Forgets the failure, which spoils nothing past what was submitted, and returns it. The caller keeps others
+    /// from submitting. Does not block.
+    pub(crate) fn forget_failure(&self) -> Result<Option<QueueFailure>, Trouble> {
         let mut served = self.served.lock();
         let Some(queue) = served.queue.clone() else {
-            return Ok(());
+            return Ok(None);
         };
         let (submitted, completed) = (queue.submitted(), queue.completed());
         if completed < submitted {
@@ -162,11 +162,12 @@ impl Link {
         self.absorb(&mut served);
         self.absorb_failure(&mut served);
         queue.clear_failure().map_err(Trouble::Driver)?;
-        if let Some(failure) = served.failure.take() {
+        let forgotten = served.failure.take();
+        if let Some(failure) = forgotten {
             served.forgotten.push((failure, submitted.get()));
         }
         drop(served);
-        Ok(())
+        Ok(forgotten)
     }
 
     /// The first failure as the queue tells it, now; not one that was forgotten.

@@ -4,7 +4,8 @@
 //! A failure is a range of places, and stays one: from the command that failed to the last that was submitted when it
 //! was forgotten. What lies in such a range answers with its failure for ever; what comes after is new.
 
-use crate::{Stream, StreamError};
+use crate::{Stream, StreamError, StreamFailure};
+use std::sync::Arc;
 
 impl Stream {
     /// Ends every command that was submitted and has not started with [`Aborted`], which poisons the stream like any
@@ -23,8 +24,8 @@ impl Stream {
         Ok(self.queue().abort()?)
     }
 
-    /// Forgets the stream's failure, so that what is submitted from now on runs. Does not block; nothing happens where
-    /// nothing failed.
+    /// Forgets the stream's failure, so that what is submitted from now on runs, and returns it. Does not block;
+    /// nothing happens where nothing failed.
     ///
     /// Places from the failed command to the last submitted go on telling the failure; later ones do not. So until
     /// something is submitted, [`synchronize`](Self::synchronize) and its like still tell it. Takes the
@@ -33,7 +34,7 @@ impl Stream {
     /// # Errors
     /// [`NotDrained`](StreamError::NotDrained) while anything submitted has not ended: nothing was forgotten;
     /// [`Driver`](StreamError::Driver) where the device cannot, or is lost.
-    pub fn clear_error(&mut self) -> Result<(), StreamError> {
+    pub fn clear_error(&mut self) -> Result<Option<Arc<StreamFailure>>, StreamError> {
         // Told while the streams that it came from still tell theirs.
         let _told = self.failure();
         self.state().clear_failure()

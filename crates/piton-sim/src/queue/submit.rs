@@ -383,7 +383,7 @@ unsafe impl Queue for SimQueue {
         Ok(())
     }
 
-    fn clear_failure(&self) -> Result<(), DriverError> {
+    fn clear_failure(&self) -> Result<Option<QueueFailure>, DriverError> {
         let (core, operation) = (&self.core, Operation::ClearFailure);
         core.device.gate(operation)?;
         // Nothing is submitted meanwhile.
@@ -396,9 +396,9 @@ unsafe impl Queue for SimQueue {
             };
             return Err(core.device.error(kind, operation));
         }
-        core.trouble.clear(submitted);
+        let cleared = core.trouble.clear(submitted);
         drop(producer);
-        Ok(())
+        Ok(cleared)
     }
 
     fn activity(&self) -> QueueActivity {

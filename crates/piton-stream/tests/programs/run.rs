@@ -535,16 +535,13 @@ impl<'a> Run<'a> {
 
     fn clear_failure(&mut self, lane: usize) {
         let book = &mut self.books[self.lanes[lane].queue];
-        let (failure, submitted) = (book.queue.failure(), book.submitted());
+        let submitted = book.submitted();
         let was_drained = book.queue.completed().get() == submitted;
         let cleared = book.queue.clear_failure();
         assert!(cleared.is_ok() || !was_drained, "it has drained");
-        if let (Ok(()), Some(failure)) =
-            (cleared, book.queue.failure().is_none().then_some(failure))
-        {
-            book.cleared
-                .extend(failure.map(|failure| (failure, submitted)));
-        }
+        let cleared = cleared.ok().flatten();
+        book.cleared
+            .extend(cleared.map(|failure| (failure, submitted)));
     }
 
     fn renew(&mut self, lane: usize) {

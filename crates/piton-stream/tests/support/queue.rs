@@ -139,15 +139,16 @@ unsafe impl Queue for FakeQueue {
         book.aborted = book.submitted;
         Ok(())
     }
-    fn clear_failure(&self) -> Result<(), DriverError> {
+    fn clear_failure(&self) -> Result<Option<QueueFailure>, DriverError> {
         let mut inner = self.machine.inner.lock();
         let book = &mut inner.books[self.index];
         assert_eq!(book.completed, book.submitted, "the stream asks before");
-        if let Some(failure) = book.failure.take() {
+        let cleared = book.failure.take();
+        if let Some(failure) = &cleared {
             let range = (failure.position.get(), book.submitted);
             book.cleared.push(range);
         }
-        Ok(())
+        Ok(cleared)
     }
     fn activity(&self) -> QueueActivity {
         let inner = self.machine.inner.lock();
