@@ -69,7 +69,10 @@ impl<'a> Arguments<'a> {
     /// The buffers that arguments name.
     pub(crate) fn uses(&self) -> SmallVec<[Use<'a>; INLINE_ARGUMENTS]> {
         let used = |(named, access): (Named<'a>, Access)| match named.holder {
-            Holder::Buffer(memory) => Some(Use { memory, access }),
+            Holder::Buffer(memory) => Some(Use {
+                memory,
+                kind: access.into(),
+            }),
             Holder::Scratch(_) => None,
         };
         self.named().filter_map(used).collect()

@@ -5,10 +5,10 @@ use piton_alloc::{DevicePool, MemoryPoolConfig};
 use piton_driver::{Device, DeviceId, DriverError, ModuleImage};
 use piton_pinned::{PinnedPool, PinnedPoolConfig};
 use piton_sanitizer::Sanitizer;
-use piton_stream::Streams;
+use piton_stream::{LaneDump, OnExpiry, Streams, Watchdog};
 use piton_timeline::Timeline;
 use piton_transfer::{Router, TransferDevice, Transfers};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// One device of a runtime, with its pools. Everything made from it keeps it alive.
 #[derive(Debug)]
@@ -98,6 +98,17 @@ impl DeviceContext {
     /// The modules that are loaded.
     pub fn modules(&self) -> &ModuleCache {
         &self.modules
+    }
+
+    /// What every stream of the runtime with work or a handle left is at. Does not block for long.
+    pub fn dump_streams(&self) -> Vec<LaneDump> {
+        self.streams.dump()
+    }
+
+    /// A watchdog over every stream of the runtime: a command may take `deadline`, or as long as
+    /// [its stream says](piton_stream::StreamOptions::command_deadline).
+    pub fn watchdog(&self, deadline: Duration, on_expiry: OnExpiry) -> Watchdog {
+        Watchdog::new(&self.streams, deadline, on_expiry)
     }
 
     /// The runtime's copies between devices.

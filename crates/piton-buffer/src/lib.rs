@@ -26,6 +26,9 @@
 //! | copy and get the host memory back | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
 //! | copy from and to ordinary memory | [`Stream::write`], [`Stream::read`] |
 //! | write work down once and replay it as one command | [`GraphRecorder`], [`ReadyGraph`], [`Replay`] |
+//! | wait for a value in a buffer, write one | [`Stream::wait_value`], [`Stream::write_value`] |
+//! | end work early, go on after a failure | [`Stream::abort`], [`Stream::clear_error`] |
+//! | see who waits for whom, notice what hangs | [`DeviceContext::dump_streams`], [`DeviceContext::watchdog`] |
 //! | copy between buffers of one device, or of two | [`Stream::copy`], [`Stream::copy_peer`] |
 //!
 //! # Guarantees
@@ -47,9 +50,11 @@ mod device_memory;
 mod error;
 mod graph;
 mod launch;
+mod memory_value;
 mod modules;
 mod peer_copy;
 mod pinned_buffer;
+mod recovery;
 mod stream;
 mod transfer;
 mod uses;
@@ -63,6 +68,7 @@ pub use graph::{
     ScratchBuffer,
 };
 pub use launch::KernelLaunch;
+pub use memory_value::Word;
 pub use modules::{LoadedModule, MAX_MODULES, ModuleCache};
 pub use pinned_buffer::PinnedBuffer;
 pub use stream::Stream;

@@ -2,10 +2,10 @@
 
 use crate::{
     BufferError, DeviceBuffer, DeviceContext, KernelLaunch, PinnedBuffer,
-    device_memory::DeviceMemory,
+    device_memory::DeviceMemory, uses::UseKind,
 };
 use bytemuck::Pod;
-use piton_driver::{Access, DeviceId, Grid, Kernel};
+use piton_driver::{DeviceId, Grid, Kernel};
 use piton_stream::{Completion, Event, StreamOptions, Waited};
 use piton_timeline::Frontier;
 use smallvec::SmallVec;
@@ -15,18 +15,18 @@ use std::{sync::Arc, time::Instant};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Use<'a> {
     pub(crate) memory: &'a DeviceMemory,
-    pub(crate) access: Access,
+    pub(crate) kind: UseKind,
 }
 
 impl<'a> Use<'a> {
     pub(crate) fn read(memory: &'a DeviceMemory) -> Self {
-        let access = Access::Read;
-        Self { memory, access }
+        let kind = UseKind::Read;
+        Self { memory, kind }
     }
 
     pub(crate) fn write(memory: &'a DeviceMemory) -> Self {
-        let access = Access::Write;
-        Self { memory, access }
+        let kind = UseKind::Write;
+        Self { memory, kind }
     }
 }
 
@@ -167,6 +167,11 @@ impl Stream {
         &self.raw
     }
 
+    /// As [`raw`](Self::raw), for what takes the stream alone.
+    pub(crate) fn raw_mut(&mut self) -> &mut piton_stream::Stream {
+        &mut self.raw
+    }
+
     pub(crate) fn context(&self) -> &Arc<DeviceContext> {
         &self.context
     }
@@ -190,7 +195,7 @@ impl Stream {
         let mut seen = SmallVec::new();
         for used in uses {
             self.context.same_runtime(&used.memory.context)?;
-            let before = used.memory.uses.before(used.access);
+            let before = used.memory.uses.before(used.kind);
             self.raw.wait_frontier(&before)?;
             seen.push(before);
         }
@@ -213,10 +218,10 @@ impl Ordered<'_> {
             return;
         }
         // Reads first: a command that reads and writes one buffer is remembered as its writer.
-        for access in [Access::Read, Access::Write] {
+        for are_writers in [false, true] {
             for (used, seen) in self.uses.iter().zip(&self.seen) {
-                if used.access == access {
-                    used.memory.uses.note(access, seen, points);
+                if (used.kind == UseKind::Write) == are_writers {
+                    used.memory.uses.note(used.kind, seen, points);
                 }
             }
         }

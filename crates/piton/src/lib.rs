@@ -49,6 +49,40 @@
 //! # }
 //! ```
 //!
+//! Streams wait for values in memory, and what hangs is told and ended:
+//!
+//! ```
+//! use piton::{Comparison, OnExpiry, Runtime};
+//! use std::time::{Duration, Instant};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let runtime = Runtime::simulated(1)?;
+//! let device = runtime.device(0)?;
+//! let (mut consumer, producer) = (device.stream("consumer")?, device.stream("producer")?);
+//! let mut ready = producer.allocate_zeroed::<u32>(4)?;
+//!
+//! consumer.wait_value(&ready, 0, Comparison::AtLeast, 1)?;
+//! consumer.call_host(|| println!("ready"))?;
+//! producer.write_value(&mut ready, 0, 1)?;
+//! consumer.synchronize()?;
+//!
+//! // Nobody will write this one.
+//! consumer.wait_value(&ready, 1, Comparison::Equal, 1)?;
+//! let mut watchdog = runtime.watchdog(Duration::from_secs(1), OnExpiry::Abort);
+//! watchdog.check(Instant::now());
+//! for expiry in watchdog.check(Instant::now() + Duration::from_secs(2)) {
+//!     println!("{expiry}"); // which stream, at what, since when, and what the others are at
+//! }
+//! assert!(consumer.synchronize().is_err());
+//! if let Some(failure) = consumer.clear_error()? {
+//!     println!("{failure}"); // aborted, and where the wait was submitted
+//! }
+//! consumer.call_host(|| println!("goes on"))?;
+//! consumer.synchronize()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Words
 //! | I want to … | take |
 //! |---|---|
@@ -63,6 +97,10 @@
 //! | write work down once and replay it as one command | [`Device::graph`], [`GraphRecorder`], [`ReadyGraph`] |
 //! | run host code in stream order | [`Stream::call_host`] |
 //! | find a race or a use of freed memory | [`RuntimeConfig::sanitizer`], [`Runtime::sanitizer`] |
+//! | wait for a value in a buffer, write one | [`Stream::wait_value`], [`Stream::write_value`] |
+//! | end work early, go on after a failure | [`Stream::abort`], [`Stream::clear_error`] |
+//! | see which stream waits for what | [`Runtime::dump_streams`], [`LaneDump`] |
+//! | notice work that hangs, and end it | [`Runtime::watchdog`], [`Watchdog`] |
 //! | see what ran when, in Perfetto | [`Device::start_trace`], [`Device::finish_trace`], [`write_chrome_trace`] |
 //! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
 //!
@@ -93,17 +131,20 @@ pub use piton_alloc::{MemoryPoolConfig, PoolLimit, PoolStats};
 pub use piton_buffer::{
     BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphLaunch,
     GraphRecorder, GraphSlice, GraphSliceMut, KernelLaunch, PinnedBuffer, ReadyGraph, Replay,
-    ScratchBuffer, Stream, Transfer, TransferFailed,
+    ScratchBuffer, Stream, Transfer, TransferFailed, Word,
 };
 pub use piton_driver::{
-    DeviceId, DeviceInfo, ExecutionRecord, Grid, HardwareQueue, ModuleImage, Operation, Placement,
-    Priority,
+    Comparison, DeviceId, DeviceInfo, ExecutionRecord, Grid, HardwareQueue, ModuleImage, Operation,
+    Placement, Priority,
 };
 pub use piton_pinned::{PinnedPoolConfig, PinnedStats};
 pub use piton_sanitizer::{
     Action, Hazard, Report, Response, Sanitizer, SanitizerConfig, Site, Space,
 };
-pub use piton_stream::{Event, StreamError, StreamOptions, WhenFull};
+pub use piton_stream::{
+    Completion, Doing, Event, Expiry, LaneActivity, LaneDump, OnExpiry, StreamError, StreamFailure,
+    StreamName, StreamOptions, Waited, WaitsFor, Watchdog, WatchdogThread, WhenFull,
+};
 pub use piton_topology::{Machine, RouteKind};
 pub use piton_trace::{DeviceTrace, Written, write_chrome as write_chrome_trace};
 pub use piton_transfer::RouteUse;

@@ -5,9 +5,10 @@ use piton_buffer::DeviceContext;
 use piton_driver::{DeviceId, Driver};
 use piton_sanitizer::Sanitizer;
 use piton_sim::{SimDriver, SimModule};
+use piton_stream::{LaneDump, OnExpiry, Watchdog};
 use piton_topology::{Machine, Router};
 use piton_transfer::RouteUse;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 #[derive(Debug)]
 struct Inner {
@@ -120,6 +121,19 @@ impl Runtime {
     /// What was copied between devices so far, by route.
     pub fn routes(&self) -> Vec<RouteUse> {
         self.0.contexts[0].transfers().routes()
+    }
+
+    /// What every stream with work or a handle left is at, whatever its device. Does not block for long. For people,
+    /// and for watchdogs.
+    pub fn dump_streams(&self) -> Vec<LaneDump> {
+        self.0.contexts[0].dump_streams()
+    }
+
+    /// A watchdog over every stream: a command may stay at the front of its stream for `deadline`, or for as long as
+    /// [its stream says](piton_stream::StreamOptions::command_deadline). [Ask](Watchdog::check) it now and then, or
+    /// [let it run](Watchdog::spawn) on a thread of its own.
+    pub fn watchdog(&self, deadline: Duration, on_expiry: OnExpiry) -> Watchdog {
+        self.0.contexts[0].watchdog(deadline, on_expiry)
     }
 
     /// What finds races and uses of freed memory, if the configuration asked for it.

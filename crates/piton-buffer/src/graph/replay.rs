@@ -7,7 +7,7 @@
 
 use crate::{
     BufferError, DeviceBuffer, DeviceContext, Stream, arguments::INLINE_ARGUMENTS,
-    device_memory::DeviceMemory, stream::Use,
+    device_memory::DeviceMemory, stream::Use, uses::UseKind,
 };
 use piton_driver::{Access, DeviceRange, NodeWork};
 use piton_graph::{Executable, Graph, NodeId, PrivateBlock};
@@ -137,7 +137,7 @@ fn covers(given: &[Use<'_>], range: DeviceRange, access: Access) -> Result<(), B
     let is_it = |used: &&Use<'_>| used.memory.range() == range;
     let to_write = access == Access::Write;
     let mut found = given.iter().filter(is_it);
-    if found.any(|used| used.access == Access::Write || !to_write) {
+    if found.any(|used| used.kind == UseKind::Write || !to_write) {
         return Ok(());
     }
     Err(BufferError::NotGiven { range, to_write })
