@@ -2,7 +2,7 @@
 //! failures that were forgotten. Queues are named by the order they were made in, so nothing of one is ever taken for
 //! another's.
 
-use piton_driver::{OnFailure, Queue, QueueFailure};
+use piton_driver::{FillPattern, OnFailure, Queue, QueueFailure};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A place in a queue: which one, and the position.
@@ -10,28 +10,53 @@ pub(crate) type Place = (usize, u64);
 /// How far of each queue something comes after.
 pub(crate) type Clock = BTreeMap<usize, u64>;
 
-/// A command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A command. Places in memory are bytes from its start, the device's or the host's.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Task {
-    /// A kernel on a block of the pool, by a user of it.
+    /// A kernel on a block of the pool, by a user of it. Leaves its tag in some words of the block: which is the
+    /// first, and how many.
     Kernel {
         tag: u32,
         block: usize,
         user: u32,
+        words: (u32, u32),
         traps: bool,
     },
     Host {
         tag: u32,
         panics: bool,
     },
-    Fill(u32),
-    Copy,
+    Fill {
+        at: u64,
+        pattern: FillPattern,
+        bytes: u64,
+    },
+    CopyWithin {
+        from: u64,
+        to: u64,
+        bytes: u64,
+    },
+    /// From the host.
+    CopyIn {
+        from: u64,
+        to: u64,
+        bytes: u64,
+    },
+    /// To the host.
+    CopyOut {
+        from: u64,
+        to: u64,
+        bytes: u64,
+    },
     Stamp,
     WaitQueue(Place),
     WaitSemaphore(usize, u64),
     SignalSemaphore(usize, u64),
     WaitMemory(usize, u32),
-    WriteMemory(u32),
+    WriteMemory {
+        at: u64,
+        value: u32,
+    },
 }
 
 impl Task {
@@ -98,7 +123,7 @@ impl Book {
             .iter()
             .rev()
             .find_map(|task| match task {
-                Task::WriteMemory(value) => Some(*value),
+                Task::WriteMemory { value, .. } => Some(*value),
                 _ => None,
             });
         last.filter(|_| clean).unwrap_or(0)

@@ -11,9 +11,12 @@
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
 mod books;
+mod contents;
 mod program;
 mod run;
 mod verdict;
+#[path = "../support/wakers.rs"]
+mod wakers;
 mod watched;
 mod world;
 
@@ -48,7 +51,7 @@ fn execute(program: &Program, config: SimConfig) -> (Vec<ExecutionRecord>, Vec<E
     let (records, lost) = trace.finish();
     assert_eq!(lost, 0);
     if is_finished {
-        verdict::check(&run, &records);
+        verdict::check(&run, &records, &world.contents());
     }
     let token = run.drop_all();
     if !is_finished {
@@ -138,6 +141,17 @@ fn programs_do_what_they_say_with_two_workers() {
         workers: Some(2),
         ..config(program)
     });
+}
+
+#[test]
+fn the_lowest_band_is_served_however_much_the_others_have_to_do() {
+    for seed in 0..100 {
+        let program = Program::crowded(seed);
+        let (records, _) = execute(&program, seeded(&program));
+        // Queues are numbered in the order they are made in.
+        let lowest = records.iter().map(|record| record.queue).min().unwrap();
+        verdict::is_served(lowest, &records);
+    }
 }
 
 #[test]

@@ -1,9 +1,33 @@
 //! Random programs, as data: what a host does with at most eight streams.
 
 use piton_driver::OnFailure;
+use piton_stream::WhenFull;
 use std::ops::Range;
 
 pub(crate) const LANES: usize = 8;
+
+/// How a command is submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Try,
+    /// Parks while there is no room, where the stream's policy says so.
+    Blocking,
+    /// As a future that waits for room, or is dropped while it does.
+    Future {
+        is_dropped: bool,
+    },
+    /// By a writer, which has the stream to itself.
+    Writer,
+}
+
+/// A command that moves bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Move {
+    Fill,
+    CopyWithin,
+    CopyIn,
+    CopyOut,
+}
 
 /// One thing the host does. Numbers that name a lane, an event, a semaphore or a value are taken modulo what there is.
 #[derive(Clone, Copy, Debug)]
@@ -13,9 +37,13 @@ pub(crate) enum Op {
         lane: usize,
         is_large: bool,
         traps: bool,
+        form: Form,
     },
     /// Kernels with many arguments, more than a small ring of parameters holds.
-    Burst(usize),
+    Burst {
+        lane: usize,
+        form: Form,
+    },
     /// A kernel of another lane on this lane's block, ordered by two waits.
     Lend {
         lane: usize,
@@ -23,8 +51,13 @@ pub(crate) enum Op {
     },
     /// The lane's block goes back to the pool.
     Give(usize),
-    Fill(usize),
-    Copy(usize),
+    /// Bytes of the lane's block, of its own two areas, or of the host; `dice` says which.
+    Move {
+        lane: usize,
+        what: Move,
+        dice: u64,
+        form: Form,
+    },
     Host {
         lane: usize,
         panics: bool,
@@ -55,6 +88,11 @@ pub(crate) enum Op {
     },
     WriteMemory(usize),
     Query(usize),
+    /// A future of an event is made, and polled.
+    Await(usize),
+    /// A future is polled again.
+    Poll(usize),
+    DropFuture(usize),
     /// The host waits for an event: in virtual time until it is reached or nothing runs any more, else not at all.
     WaitOnHost(usize),
     Flush(usize),
@@ -70,6 +108,7 @@ pub(crate) struct LaneOptions {
     pub(crate) commands: u32,
     pub(crate) priority: i32,
     pub(crate) on_failure: OnFailure,
+    pub(crate) when_full: WhenFull,
 }
 
 #[derive(Clone, Debug)]
@@ -88,7 +127,7 @@ impl Program {
         let mut random = fastrand::Rng::with_seed(seed);
         let weights = Weights::random(&mut random);
         let lanes: Vec<_> = (0..random.usize(1..=LANES))
-            .map(|_| lane(&mut random))
+            .map(|_| weights.lane(&mut random))
             .collect();
         let length = random.usize(5..100);
         Self {
@@ -97,6 +136,31 @@ impl Program {
             ops: (0..length).map(|_| weights.op(&mut random)).collect(),
             lanes,
             is_abandoned: random.u32(..8) == 0,
+        }
+    }
+
+    /// A program that gives one lane of the lowest band little to do and the others, all more urgent, very much. It
+    /// waits for nothing, so in virtual time all of it is there before any of it runs.
+    pub(crate) fn crowded(seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let lane = |priority| LaneOptions {
+            commands: 64,
+            priority,
+            on_failure: OnFailure::Stop,
+            when_full: WhenFull::Refuse,
+        };
+        let mut ops: Vec<_> = (0..LANES * 60)
+            .map(|at| fill(at % LANES, &mut random))
+            .collect();
+        ops.retain(|op| !matches!(op, Op::Move { lane: 0, .. }) || random.u32(..4) == 0);
+        random.shuffle(&mut ops);
+        let urgent = (1..LANES).map(|at| lane(if at % 2 == 0 { -1 } else { -2 }));
+        Self {
+            seed,
+            hardware_queues: random.u32(1..4),
+            lanes: [lane(0)].into_iter().chain(urgent).collect(),
+            ops,
+            is_abandoned: false,
         }
     }
 
@@ -113,14 +177,22 @@ impl Program {
     }
 }
 
-fn lane(random: &mut fastrand::Rng) -> LaneOptions {
-    LaneOptions {
-        commands: [2, 4, 8, 16, 64][random.usize(..5)],
-        priority: random.i32(-2..=0),
-        on_failure: if random.u32(..5) == 0 {
-            OnFailure::Continue
-        } else {
-            OnFailure::Stop
+fn fill(lane: usize, random: &mut fastrand::Rng) -> Op {
+    Op::Move {
+        lane,
+        what: Move::Fill,
+        dice: random.u64(..),
+        form: Form::Try,
+    }
+}
+
+fn form(random: &mut fastrand::Rng) -> Form {
+    match random.u32(..8) {
+        0..3 => Form::Try,
+        3 | 4 => Form::Blocking,
+        5 => Form::Writer,
+        _ => Form::Future {
+            is_dropped: random.bool(),
         },
     }
 }
@@ -143,55 +215,101 @@ impl Weights {
         }
     }
 
+    fn lane(&self, random: &mut fastrand::Rng) -> LaneOptions {
+        // The host is one thread: if it parks, nobody gives the signal that makes room.
+        let may_park = !self.has_semaphores && !self.has_memory;
+        LaneOptions {
+            commands: [2, 4, 8, 16, 64][random.usize(..5)],
+            priority: random.i32(-2..=0),
+            on_failure: if random.u32(..5) == 0 {
+                OnFailure::Continue
+            } else {
+                OnFailure::Stop
+            },
+            when_full: if may_park && random.bool() {
+                WhenFull::Park
+            } else {
+                WhenFull::Refuse
+            },
+        }
+    }
+
     fn op(&self, random: &mut fastrand::Rng) -> Op {
-        let fails = self.has_traps && random.u32(..6) == 0;
         let (lane, other) = (random.usize(..LANES), random.usize(..1 << 20));
-        match random.u32(..60) {
-            0 => Op::Burst(lane),
-            1..14 => Op::Use {
-                lane,
-                is_large: random.u32(..3) == 0,
-                traps: fails,
-            },
-            14..17 => Op::Lend { lane, to: other },
-            17..20 => Op::Give(lane),
-            20..22 => Op::Fill(lane),
-            22..24 => Op::Copy(lane),
-            24..27 => Op::Host {
-                lane,
-                panics: fails,
-            },
-            27..32 => Op::Record {
-                lane,
-                is_timed: random.u32(..4) == 0,
-            },
+        match random.u32(..70) {
+            0..32 => self.work(random, (lane, other)),
             32..40 => Op::Wait { lane, event: other },
-            40..44 if self.has_semaphores => Op::WaitSemaphore {
-                lane,
-                semaphore: other,
-                ahead: random.u64(..2),
-            },
-            40..47 if self.has_semaphores => Op::SignalSemaphore {
-                lane,
-                semaphore: other,
-            },
-            47..49 if self.has_semaphores => Op::HostSignal(other),
-            40..44 if self.has_memory => Op::WaitMemory {
-                lane,
-                writer: other,
-                ahead: random.u32(..2),
-            },
-            44..49 if self.has_memory => Op::WriteMemory(lane),
-            40..49 => Op::Record {
-                lane,
-                is_timed: false,
-            },
+            40..49 => self.signal(random, (lane, other)),
             49..52 => Op::Query(other),
             52..55 => Op::WaitOnHost(other),
             55 => Op::Flush(lane),
             56 | 57 if self.has_aborts => Op::ClearFailure(lane),
             58 if self.has_aborts => Op::Abort(lane),
+            60..64 => Op::Await(other),
+            64..66 => Op::Poll(other),
+            66 => Op::DropFuture(other),
+            67..70 => Op::Record {
+                lane,
+                is_timed: random.u32(..4) == 0,
+            },
             _ => Op::Renew(lane),
+        }
+    }
+
+    fn work(&self, random: &mut fastrand::Rng, (lane, other): (usize, usize)) -> Op {
+        let fails = self.has_traps && random.u32(..6) == 0;
+        match random.u32(..32) {
+            0 => Op::Burst {
+                lane,
+                form: form(random),
+            },
+            1..14 => Op::Use {
+                lane,
+                is_large: random.u32(..3) == 0,
+                traps: fails,
+                form: form(random),
+            },
+            14..17 => Op::Lend { lane, to: other },
+            17..20 => Op::Give(lane),
+            20..28 => Op::Move {
+                lane,
+                what: [Move::Fill, Move::CopyWithin, Move::CopyIn, Move::CopyOut][other % 4],
+                dice: random.u64(..),
+                form: form(random),
+            },
+            28..31 => Op::Host {
+                lane,
+                panics: fails,
+            },
+            _ => Op::Record {
+                lane,
+                is_timed: false,
+            },
+        }
+    }
+
+    fn signal(&self, random: &mut fastrand::Rng, (lane, other): (usize, usize)) -> Op {
+        match random.u32(..9) {
+            0..4 if self.has_semaphores => Op::WaitSemaphore {
+                lane,
+                semaphore: other,
+                ahead: random.u64(..2),
+            },
+            0..7 if self.has_semaphores => Op::SignalSemaphore {
+                lane,
+                semaphore: other,
+            },
+            7..9 if self.has_semaphores => Op::HostSignal(other),
+            0..4 if self.has_memory => Op::WaitMemory {
+                lane,
+                writer: other,
+                ahead: random.u32(..2),
+            },
+            4..9 if self.has_memory => Op::WriteMemory(lane),
+            _ => Op::Record {
+                lane,
+                is_timed: false,
+            },
         }
     }
 }

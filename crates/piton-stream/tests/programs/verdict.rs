@@ -2,11 +2,15 @@
 
 use crate::{
     books::{Book, Place, Task},
+    contents::Contents,
     run::Run,
-    world::{Entry, TRAP},
+    world::{Entry, TRAP, WORDS},
 };
 use piton_driver::{ErrorKind, ExecutionRecord, Fault, OnFailure, QueueId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// How often a band that has something to run is passed over at most.
+const AGEING: usize = 16;
 
 /// Where in the log a task began and ended.
 #[derive(Clone, Copy, Debug)]
@@ -22,10 +26,12 @@ struct Verdict<'a> {
     ran: BTreeSet<Place>,
     spans: BTreeMap<Place, Span>,
     places: HashMap<u32, Place>,
+    /// What each kernel found in its block.
+    found: HashMap<u32, [u32; WORDS as usize]>,
 }
 
-/// Asserts all of it.
-pub(crate) fn check(run: &Run<'_>, trace: &[ExecutionRecord]) {
+/// Asserts all of it. `left` is what memory holds now.
+pub(crate) fn check(run: &Run<'_>, trace: &[ExecutionRecord], left: &Contents) {
     let log = run.world.log.lock().clone();
     let mut verdict = Verdict {
         books: &run.books,
@@ -33,6 +39,7 @@ pub(crate) fn check(run: &Run<'_>, trace: &[ExecutionRecord]) {
         ran: BTreeSet::new(),
         spans: BTreeMap::new(),
         places: HashMap::new(),
+        found: HashMap::new(),
     };
     verdict.read_trace(trace);
     verdict.read_log();
@@ -41,7 +48,28 @@ pub(crate) fn check(run: &Run<'_>, trace: &[ExecutionRecord]) {
         verdict.orders(queue);
     }
     verdict.counters();
-    verdict.blocks();
+    verdict.users();
+    verdict.no_overlaps();
+    verdict.contents(run, left);
+}
+
+/// Of one queue of the lowest band, which is ready from before the first record to its last command: it had its turn
+/// however much the others had to do. Its turns are told by the records between them.
+pub(crate) fn is_served(lowest: QueueId, trace: &[ExecutionRecord]) {
+    let is_done = |at: usize| trace[at..].iter().all(|record| record.queue != lowest);
+    let mut turns = 0;
+    for (at, pair) in trace.windows(2).enumerate() {
+        let is_over = pair[0].queue != pair[1].queue;
+        if pair[0].queue == lowest {
+            turns = 0;
+        } else if is_over && !is_done(at) {
+            turns += 1;
+            assert!(
+                turns <= AGEING,
+                "the lowest band waits through {turns} turns"
+            );
+        }
+    }
 }
 
 impl Verdict<'_> {
@@ -70,8 +98,13 @@ impl Verdict<'_> {
         let mut starts = HashMap::new();
         for (at, entry) in self.log.iter().enumerate() {
             match *entry {
-                Entry::Start { tag, is_whole, .. } => {
-                    assert!(is_whole, "arguments or a block changed under {tag}");
+                Entry::Start {
+                    tag,
+                    is_whole,
+                    found,
+                } => {
+                    assert!(is_whole, "arguments changed under {tag}");
+                    self.found.insert(tag, found);
                     assert_eq!(starts.insert(tag, at), None, "it ran twice");
                 }
                 Entry::End { tag } => {
@@ -202,7 +235,8 @@ impl Verdict<'_> {
                         })
                 }
                 Task::WaitMemory(queue, value) => {
-                    let writes = |other| matches!(other, Task::WriteMemory(to) if to >= value);
+                    let writes =
+                        |other| matches!(other, Task::WriteMemory { value: to, .. } if to >= value);
                     value == 0 || self.is_given_by(queue, start, &writes)
                 }
                 _ => true,
@@ -245,40 +279,44 @@ impl Verdict<'_> {
         }
     }
 
-    /// No block is used by two at once: its users come one after the other, and each finds what the last one left.
-    fn blocks(&self) {
+    fn task(&self, (queue, position): Place) -> Task {
+        self.books[queue].tasks[usize::try_from(position).unwrap() - 1]
+    }
+
+    /// No block is used by two at once: its users come one after the other.
+    fn users(&self) {
         let mut users: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
-        let mut left: BTreeMap<usize, u32> = BTreeMap::new();
         for entry in self.log {
-            let Entry::Start { tag, found, .. } = *entry else {
+            let Entry::Start { tag, .. } = *entry else {
                 continue;
             };
-            let (queue, position) = self.places[&tag];
-            let task = self.books[queue].tasks[usize::try_from(position).unwrap() - 1];
-            let Task::Kernel {
-                block, user, traps, ..
-            } = task
-            else {
+            let Task::Kernel { block, user, .. } = self.task(self.places[&tag]) else {
                 continue;
             };
             let former = users.entry(block).or_default();
             if former.last() != Some(&user) {
-                assert!(
-                    !former.contains(&user),
-                    "block {block} has two users at once"
-                );
+                let is_back = former.contains(&user);
+                assert!(!is_back, "block {block} has two users at once");
                 former.push(user);
             }
-            assert_eq!(
-                found,
-                left.get(&block).copied().unwrap_or(0),
-                "block {block}"
-            );
-            if !traps {
-                left.insert(block, tag);
-            }
         }
-        self.no_overlaps();
+    }
+
+    /// Every use of memory found what those before it in the program had left, and so does whoever looks now.
+    fn contents(&self, run: &Run<'_>, left: &Contents) {
+        let mut contents = run.world.contents_before();
+        for place in run.issued.iter().filter(|place| self.ran.contains(place)) {
+            let task = self.task(*place);
+            if let Task::Kernel { tag, block, .. } = task {
+                let found: Vec<u8> = self.found[&tag]
+                    .iter()
+                    .flat_map(|word| word.to_ne_bytes())
+                    .collect();
+                assert_eq!(found, contents.block(block), "block {block} under {tag}");
+            }
+            contents.apply(task);
+        }
+        contents.check(left);
     }
 
     /// Of two kernels on one block one has ended before the other begins.
@@ -288,9 +326,7 @@ impl Verdict<'_> {
             let (Entry::Start { tag, .. } | Entry::End { tag }) = *entry else {
                 continue;
             };
-            let (queue, position) = self.places[&tag];
-            let task = self.books[queue].tasks[usize::try_from(position).unwrap() - 1];
-            if let Task::Kernel { block, .. } = task {
+            if let Task::Kernel { block, .. } = self.task(self.places[&tag]) {
                 match entry {
                     Entry::Start { .. } => assert_eq!(open.insert(block, tag), None, "overlap"),
                     _ => drop(open.remove(&block)),

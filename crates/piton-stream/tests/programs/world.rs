@@ -2,26 +2,32 @@
 
 #![expect(unsafe_code, reason = "launches and frees device memory")]
 
-use crate::{program::Program, watched::WatchedDevice};
+use crate::{contents::Contents, program::Program, watched::WatchedDevice};
 use piton_driver::{
-    Device, DeviceId, DevicePtr, Driver, Fault, Grid, Kernel, Launch, ModuleImage, Parameter,
-    Signature, WaitOutcome,
+    Command, Device, DeviceId, DevicePtr, Driver, Fault, Grid, HostAllocation, HostMemoryOptions,
+    Kernel, Launch, Locking, ModuleImage, Parameter, Signature, WaitOutcome,
 };
 use piton_sim::{Block, DeviceConfig, KernelDefinition, SimConfig, SimDriver, SimModule};
-use piton_stream::{Semaphore, Stream, StreamError, StreamOptions, Streams, Submission};
+use piton_stream::{Semaphore, StreamOptions, Streams};
 use piton_sync::Mutex;
 use piton_timeline::Timeline;
 use std::{
+    ptr::NonNull,
+    slice,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-/// Words of a block of the pool.
-const WORDS: u64 = 16;
+/// Words of a block of the pool, and of whatever else has a place in memory.
+pub(crate) const WORDS: u32 = 16;
+/// The same in bytes.
+pub(crate) const BLOCK: u64 = WORDS as u64 * 4;
 /// Blocks of the pool.
 pub(crate) const BLOCKS: usize = 5;
-/// Words that are no part of a block: each stream has two areas to fill and copy, and one word to write.
-const OTHERS: u64 = 8192;
+/// Bytes of device memory: blocks, and areas of the same size, three a stream.
+const DEVICE_BYTES: u64 = 512 * BLOCK;
+/// Bytes of host memory that copies use, more than a program has copies; what is read back in the end lies behind.
+const HOST_BYTES: u64 = 256 * BLOCK;
 pub(crate) const TRAP: u32 = 7;
 /// Longer than any machine takes: a wait that gets there has been lost, and is to fail and not to hang.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -29,12 +35,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Something that happened, in an order that agrees with what came before what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    /// A kernel or host function began. A kernel says whether its arguments and its block were whole, and what was in
-    /// the block.
+    /// A kernel or host function began. A kernel says whether its arguments were whole, and what was in its block.
     Start {
         tag: u32,
         is_whole: bool,
-        found: u32,
+        found: [u32; WORDS as usize],
     },
     End {
         tag: u32,
@@ -60,6 +65,7 @@ pub(crate) struct World {
     pub(crate) is_virtual: bool,
     kernels: [Arc<dyn Kernel>; 2],
     memory: DevicePtr,
+    host: HostAllocation,
     _driver: SimDriver,
 }
 
@@ -83,53 +89,98 @@ impl World {
         let watched = Arc::new(WatchedDevice::new(driver.open(DeviceId(0)).unwrap()));
         let device: Arc<dyn Device> = watched.clone();
         let module = device.kernels().load(ModuleImage::Registered("m")).unwrap();
-        let bytes = (BLOCKS as u64 * WORDS + OTHERS) * 4;
-        Self {
+        let host = usize::try_from(HOST_BYTES + DEVICE_BYTES).unwrap();
+        let options = HostMemoryOptions {
+            locking: Locking::Preferred,
+            ..HostMemoryOptions::default()
+        };
+        let host = device.host_memory().unwrap().allocate(host, options);
+        let world = Self {
             streams: Streams::new(Timeline::new()),
             kernels: ["small", "large"].map(|name| module.kernel(name).unwrap()),
-            memory: device.memory().allocate(bytes).unwrap(),
+            memory: device.memory().allocate(DEVICE_BYTES).unwrap(),
+            host: host.unwrap(),
             device,
             watched,
             log,
             is_virtual,
             _driver: driver,
-        }
+        };
+        world.prepare_host();
+        world
     }
 
     pub(crate) fn note(&self, entry: Entry) {
         self.log.lock().push(entry);
     }
 
-    pub(crate) fn block(&self, block: usize) -> DevicePtr {
-        self.memory.checked_add(block as u64 * WORDS * 4).unwrap()
+    /// The device address of a byte.
+    pub(crate) fn at(&self, byte: u64) -> DevicePtr {
+        self.memory.checked_add(byte).unwrap()
     }
 
-    /// What the `queue`-th stream fills, copies to, and its word: areas of 64 bytes.
-    pub(crate) fn area(&self, queue: usize, which: usize) -> DevicePtr {
-        let area = (BLOCKS + queue * 3 + which) as u64;
-        self.memory.checked_add(area * WORDS * 4).unwrap()
+    /// The host address of a byte.
+    pub(crate) fn host_at(&self, byte: u64) -> NonNull<u8> {
+        assert!(byte < HOST_BYTES + DEVICE_BYTES);
+        // SAFETY: it is within the allocation.
+        unsafe { self.host.start.add(usize::try_from(byte).unwrap()) }
     }
 
-    /// Launches a kernel with arguments that are overwritten as soon as it is taken.
-    pub(crate) fn launch(
+    fn host_bytes(&self, at: u64, bytes: u64) -> Vec<u8> {
+        let (start, length) = (self.host_at(at), usize::try_from(bytes).unwrap());
+        // SAFETY: it is within the allocation, and no command writes it now.
+        unsafe { slice::from_raw_parts(start.as_ptr(), length) }.to_vec()
+    }
+
+    fn prepare_host(&self) {
+        for (byte, value) in (0..).zip(host_before()) {
+            // SAFETY: it is within the allocation, which nobody else knows yet.
+            unsafe { self.host_at(byte).write(value) };
+        }
+    }
+
+    /// What memory holds before anything has run.
+    pub(crate) fn contents_before(&self) -> Contents {
+        Contents {
+            device: vec![0; usize::try_from(DEVICE_BYTES).unwrap()],
+            host: host_before().collect(),
+        }
+    }
+
+    /// What memory holds when everything has ended.
+    pub(crate) fn contents(&self) -> Contents {
+        let reader = self.streams.create(&self.device, StreamOptions::default());
+        let (reader, to) = (reader.unwrap(), self.host_at(HOST_BYTES));
+        // SAFETY: nothing else uses the memory any more.
+        unsafe { reader.copy_to_host(to, self.memory, DEVICE_BYTES) }.unwrap();
+        reader.close().unwrap();
+        Contents {
+            device: self.host_bytes(HOST_BYTES, DEVICE_BYTES),
+            host: self.host_bytes(0, HOST_BYTES),
+        }
+    }
+
+    /// Hands on a launch, whose arguments are overwritten as soon as it was taken or not.
+    pub(crate) fn with_launch<R>(
         &self,
-        stream: &Stream,
-        block: usize,
-        tag: u32,
+        (block, tag): (usize, u32),
+        (first, count): (u32, u32),
         (is_large, traps): (bool, bool),
-    ) -> Result<Submission, StreamError> {
+        submit: impl FnOnce(&Command<'_>) -> R,
+    ) -> R {
         let words = if is_large { 128 } else { 2 };
-        let mut arguments = self.block(block).address().to_ne_bytes().to_vec();
-        arguments.extend(tag.to_ne_bytes());
-        arguments.extend(u32::from(traps).to_ne_bytes());
+        let mut arguments = self.at(block_at(block)).address().to_ne_bytes().to_vec();
+        for word in [tag, u32::from(traps), first, count] {
+            arguments.extend(word.to_ne_bytes());
+        }
         for index in 0..words {
             arguments.extend(pattern(tag, index).to_ne_bytes());
         }
         let kernel = &self.kernels[usize::from(is_large)];
-        // SAFETY: the block is the stream's by the pool's books, and memory lives until everything has ended.
-        let taken = unsafe { stream.try_launch(Launch::new(kernel, Grid::linear(1), &arguments)) };
+        let launch = Launch::new(kernel, Grid::linear(1), &arguments);
+        let answer = submit(&Command::Launch(launch));
         arguments.fill(0xEE);
-        taken
+        answer
     }
 
     /// In virtual time: runs what can run, for whoever has dropped the streams of it.
@@ -147,9 +198,27 @@ impl World {
 
     /// Frees the memory. Nothing uses it any more.
     pub(crate) fn free(&self) {
+        let host = HostAllocation { ..self.host };
         // SAFETY: every queue has drained.
         unsafe { self.device.memory().free(self.memory) }.unwrap();
+        // SAFETY: as above; it is freed here alone, once a world.
+        unsafe { self.device.host_memory().unwrap().free(host) }.unwrap();
     }
+}
+
+/// What the host's memory holds in the beginning: no two blocks the same, and nothing zero.
+fn host_before() -> impl Iterator<Item = u8> {
+    (0..HOST_BYTES).map(|byte| (byte / BLOCK * 37 + byte).to_le_bytes()[0] | 1)
+}
+
+/// Where a block of the pool begins.
+pub(crate) fn block_at(block: usize) -> u64 {
+    block as u64 * BLOCK
+}
+
+/// Where an area of the `queue`-th stream begins.
+pub(crate) fn area_at(queue: usize, which: usize) -> u64 {
+    block_at(BLOCKS + queue * 3 + which)
 }
 
 fn pattern(tag: u32, index: u32) -> u32 {
@@ -160,13 +229,13 @@ fn module(log: &Log) -> SimModule {
     let small = {
         let log = Arc::clone(log);
         KernelDefinition::new("small", signature::<2>(), move |block| {
-            step(&log, block, &block.value::<[u32; 2]>(3)?)
+            step(&log, block, &block.value::<[u32; 2]>(5)?)
         })
     };
     let large = {
         let log = Arc::clone(log);
         KernelDefinition::new("large", signature::<128>(), move |block| {
-            step(&log, block, &block.value::<[u32; 128]>(3)?)
+            step(&log, block, &block.value::<[u32; 128]>(5)?)
         })
     };
     SimModule::new("m").with(small).with(large)
@@ -177,26 +246,29 @@ fn signature<const N: usize>() -> Signature {
         Parameter::write::<u32>(),
         Parameter::value::<u32>(),
         Parameter::value::<u32>(),
+        Parameter::value::<u32>(),
+        Parameter::value::<u32>(),
         Parameter::value::<[u32; N]>(),
     ])
 }
 
-/// What both kernels do: they look at what they were given, and leave their tag in every word of the block.
+/// What both kernels do: they look at what they were given, and leave their tag in some words of the block.
 fn step(log: &Log, block: &Block<'_>, payload: &[u32]) -> Result<(), Fault> {
     let (tag, traps) = (block.value::<u32>(1)?, block.value::<u32>(2)?);
-    let words = block.write::<u32>(0, 0..WORDS)?;
-    let found = words[0];
-    let is_whole = words.iter().all(|word| *word == found)
-        && (0..)
-            .zip(payload)
-            .all(|(index, word)| *word == pattern(tag, index));
+    let (first, count) = (block.value::<u32>(3)?, block.value::<u32>(4)?);
+    let words = block.write::<u32>(0, 0..u64::from(WORDS))?;
+    let mut found = [0; WORDS as usize];
+    found.copy_from_slice(words);
+    let is_whole = (0..)
+        .zip(payload)
+        .all(|(index, word)| *word == pattern(tag, index));
     log.lock().push(Entry::Start {
         tag,
         is_whole,
         found,
     });
     if traps == 0 {
-        words.fill(tag);
+        words[first as usize..][..count as usize].fill(tag);
     }
     log.lock().push(Entry::End { tag });
     if traps == 0 {
