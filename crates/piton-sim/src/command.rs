@@ -61,10 +61,11 @@ pub(crate) const INLINE_BYTES: usize = 16;
 
 /// Where a launch's arguments, and behind them its extents, are.
 pub(crate) enum Arguments {
-    /// Here.
+    /// Here. Words, though they are bytes: whole aligned moves read what whole aligned moves wrote, and bytes
+    /// would lie behind the length at once.
     Inline {
         length: u8,
-        bytes: [u8; INLINE_BYTES],
+        words: [u64; INLINE_BYTES / 8],
     },
     /// In the queue's parameter ring.
     Ring(Reservation),

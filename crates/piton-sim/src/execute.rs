@@ -236,8 +236,11 @@ fn run_front(
     if let Some(engine) = engine {
         release(queue, engine);
     }
+    // Success apart, though it says the same: moving a whole result of which only the tag was written costs more than
+    // telling the two.
     let result = match outcome {
-        Outcome::Ended(result) => result,
+        Outcome::Ended(Ok(())) => Ok(()),
+        Outcome::Ended(failed) => failed,
         Outcome::HeldByHost => return Step::Waits,
         Outcome::Hangs => return stalling::for_ever(queue, position),
     };

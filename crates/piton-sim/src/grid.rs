@@ -77,7 +77,7 @@ impl<'a> GridJob<'a> {
     }
 
     /// Runs all blocks on this thread alone; returns the first fault. The launch was never on offer.
-    pub(crate) fn run_alone(self) -> Result<(), Fault> {
+    pub(crate) fn run_alone(&self) -> Result<(), Fault> {
         for number in 0..self.grid.blocks().unwrap_or(0) {
             self.call(number)?;
         }

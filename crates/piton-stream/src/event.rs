@@ -53,8 +53,18 @@ impl Event {
     /// [`Poisoned`](StreamError::Poisoned) if it has, and a command up to here failed or was skipped. While
     /// the answer is `false` the device may still use what those commands named, even if one has failed.
     /// [`Capture`](StreamError::Capture) if it was recorded in a capture, as for every question to such an event.
+    #[inline]
     #[track_caller]
     pub fn query(&self) -> Result<bool, StreamError> {
+        if self.captured.is_none() && self.state.is_known_well(self.point) {
+            return Ok(true);
+        }
+        self.ask()
+    }
+
+    /// [`query`](Self::query), where the answer is not lying there.
+    #[track_caller]
+    fn ask(&self) -> Result<bool, StreamError> {
         self.not_captured(Offence::QueryEvent, Location::caller())?;
         self.state.query(self.point)
     }

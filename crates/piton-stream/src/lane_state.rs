@@ -166,6 +166,12 @@ impl LaneState {
         self.outcome(point)
     }
 
+    /// Whether the point is known to have ended, and well, and nobody need be told that this was seen. Two loads.
+    #[inline]
+    pub(crate) fn is_known_well(&self, point: Timepoint) -> bool {
+        self.witness.is_none() && self.link.has_ended_well(self.position(point))
+    }
+
     /// Whether the point is complete, as an answer that says if it failed.
     pub(crate) fn query(&self, point: Timepoint) -> Result<bool, StreamError> {
         if !self.is_complete(point) {

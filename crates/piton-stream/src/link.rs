@@ -102,8 +102,16 @@ impl Link {
     }
 
     /// Whether the position is known to have ended. One load.
+    #[inline]
     pub(crate) fn has_completed(&self, position: Position) -> bool {
         self.completed.load(Ordering::Acquire) >= position.get()
+    }
+
+    /// Whether the position is known to have ended, and nothing up to it ever failed. Two loads, in this order: see the
+    /// protocol.
+    #[inline]
+    pub(crate) fn has_ended_well(&self, position: Position) -> bool {
+        self.has_completed(position) && self.failed.load(Ordering::Acquire) > position.get()
     }
 
     /// What there is to wait for, asking the queue. Does not block.

@@ -44,6 +44,7 @@ impl Stream {
     /// device without peers; [`WouldDeadlock`](StreamError::WouldDeadlock) where a host function of this
     /// stream would have to wait for room in it; [`Capture`](StreamError::Capture) for what cannot be captured, while
     /// the stream [is](Stream::begin_capture).
+    #[inline]
     #[track_caller]
     pub unsafe fn submit(&self, command: &Command<'_>) -> Result<Timepoint, StreamError> {
         // The caller promised what `OneCommand` asks.
@@ -58,6 +59,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`submit`](Self::submit), without the two about room.
+    #[inline]
     #[track_caller]
     pub unsafe fn try_submit(&self, command: &Command<'_>) -> Result<Submission, StreamError> {
         self.one(command).offer(self, Location::caller())
@@ -95,6 +97,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`submit`](Self::submit).
+    #[inline]
     #[track_caller]
     pub unsafe fn launch(&self, launch: Launch<'_>) -> Result<Timepoint, StreamError> {
         // SAFETY: the caller promised the same.
@@ -108,6 +111,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`try_submit`](Self::try_submit).
+    #[inline]
     #[track_caller]
     pub unsafe fn try_launch(&self, launch: Launch<'_>) -> Result<Submission, StreamError> {
         // SAFETY: the caller promised the same.
@@ -255,9 +259,12 @@ pub(crate) struct OneCommand<C, D> {
 impl<'c, C: Borrow<Command<'c>>, D: Door> Work for OneCommand<C, D> {
     type Output = Timepoint;
 
+    #[inline]
     fn offer(&mut self, stream: &Stream, origin: Origin) -> Result<Submission, StreamError> {
         let command = self.command.borrow();
-        supported(command, &**stream.device())?;
+        if !matches!(command, Command::Launch(_)) {
+            supported(command, &**stream.device())?;
+        }
         if stream.is_capturing()
             && let Some(captured) = stream.capture(command, origin)
         {
@@ -288,6 +295,7 @@ impl Future for Submitting<'_> {
 }
 
 /// Whether the device can do this kind of thing at all.
+#[inline(never)]
 fn supported(command: &Command<'_>, device: &dyn Device) -> Result<(), StreamError> {
     let (facet, has_it) = match command {
         Command::CopyPeer { .. } => (Facet::Peers, device.peers().is_some()),

@@ -96,6 +96,10 @@ impl Stream {
     /// [`Capture`](StreamError::Capture), for an event outside that has not ended well or one of another capture.
     #[track_caller]
     pub fn wait(&self, event: &Event) -> Result<Waited, StreamError> {
+        if let Some(waited) = self.known_of_event(event) {
+            self.tell_left_out(event.timepoint());
+            return Ok(waited);
+        }
         self.admit(self.wait_work(event), Location::caller())
     }
 
@@ -174,14 +178,10 @@ impl Stream {
     /// Whether a command is needed, and on which queue. No lock where the clock or a known end says that none is.
     #[inline]
     fn need(&self, state: &LaneState, point: Timepoint) -> Result<Need, StreamError> {
-        let position = state.position(point);
-        if state.link().has_completed(position) {
-            if state.id() == self.id() || !state.has_failed(point) {
-                return Ok(Need::Nothing(Waited::Done));
-            }
-        } else if self.lane().is_ordered_after(point) {
-            return Ok(Need::Nothing(Waited::Ordered));
+        if let Some(waited) = self.known_of(state, point) {
+            return Ok(Need::Nothing(waited));
         }
+        let position = state.position(point);
         match state.link().reach(position) {
             Reach::Ended => {
                 state.learn(point);
@@ -191,6 +191,27 @@ impl Stream {
             // The lane drained and let its queue go: it is complete.
             Reach::Gone => state.outcome(point).map(|()| Need::Nothing(Waited::Done)),
         }
+    }
+
+    /// What is known of a wait for an event before it is work: no more than a few loads, and nothing to move.
+    #[inline]
+    fn known_of_event(&self, event: &Event) -> Option<Waited> {
+        let is_captured = event.captured().is_some() || self.state().capture.is_on();
+        if is_captured || self.owns(event.state(), event.timepoint()).is_err() {
+            return None;
+        }
+        self.known_of(event.state(), event.timepoint())
+    }
+
+    /// Whether the clock or a known end says that no wait is needed. No lock.
+    #[inline]
+    fn known_of(&self, state: &LaneState, point: Timepoint) -> Option<Waited> {
+        if state.link().has_completed(state.position(point)) {
+            let is_well = state.id() == self.id() || !state.has_failed(point);
+            return is_well.then_some(Waited::Done);
+        }
+        let is_ordered = self.lane().is_ordered_after(point);
+        is_ordered.then_some(Waited::Ordered)
     }
 
     /// What is known of a wait for a point without looking up whose it is, and without a lock.

@@ -40,7 +40,9 @@ pub(super) fn perform(
             arguments,
         } => {
             let bytes = match arguments {
-                Arguments::Inline { length, bytes } => &bytes[..usize::from(*length)],
+                Arguments::Inline { length, words } => {
+                    &bytemuck::cast_slice(words)[..usize::from(*length)]
+                }
                 // SAFETY: the front is the caller's, and the reservation is released after the last use of the bytes.
                 Arguments::Ring(reservation) => unsafe { queue.parameters.get(*reservation) },
                 Arguments::Own(bytes) => bytes,

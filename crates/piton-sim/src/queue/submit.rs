@@ -27,6 +27,21 @@ pub(crate) struct SimQueue {
     pub(super) _presence: Presence,
 }
 
+/// Both, one behind the other, in what fits.
+#[inline]
+fn inline_bytes(packed: &[u8], extents: &[u8]) -> [u8; INLINE_BYTES] {
+    // The commonest length is one move, and any other a call of `memcpy`.
+    packed.try_into().unwrap_or_else(|_| {
+        let mut bytes = [0; INLINE_BYTES];
+        let both = packed.iter().chain(extents);
+        bytes
+            .iter_mut()
+            .zip(both)
+            .for_each(|(to, from)| *to = *from);
+        bytes
+    })
+}
+
 impl QueueCore {
     #[inline]
     fn has_room(&self, producer: &mut Producer) -> bool {
@@ -45,11 +60,11 @@ impl QueueCore {
         let packed = launch.arguments;
         let length = packed.len() + extents.len();
         if length <= INLINE_BYTES {
-            let mut bytes = [0; INLINE_BYTES];
-            bytes[..packed.len()].copy_from_slice(packed);
-            bytes[packed.len()..length].copy_from_slice(extents);
             let length = u8::try_from(length).ok()?;
-            return Some(Arguments::Inline { length, bytes });
+            return Some(Arguments::Inline {
+                length,
+                words: bytemuck::cast(inline_bytes(packed, extents)),
+            });
         }
         if !self.parameters.holds(length) {
             let own = [packed, extents].concat().into_boxed_slice();
@@ -65,7 +80,7 @@ impl QueueCore {
     ///
     /// # Safety
     /// The caller has the producer, and [`has_room`](Self::has_room) has just said yes.
-    #[inline]
+    #[inline(always)]
     unsafe fn publish(self: &Arc<Self>, command: Command, origin: Origin) -> Position {
         if let Command::SignalSemaphore { semaphore, value } = &command {
             semaphore.promise(self, self.ring.submitted() + 1, *value);
