@@ -7,7 +7,8 @@
 //! - it *spins* for [`SPIN`] after it last ran something, if fewer threads than cores but one are spinning;
 //! - then it *naps*: it sleeps for twice as long each time, from [`FIRST_NAP`] on, and looks. Nobody needs to wake a
 //!   napping worker for a single piece of work: it comes by itself, no later than about as long as it has been idle;
-//! - after [`NAPS`] naps it sleeps until it is woken. That costs nothing while a program does not use the device.
+//! - after [`NAPS`] naps it sleeps until it is woken. That costs nothing while a program does not use the device. Woken, it
+//!   starts with spinning and naps again, whether it found work or somebody else had run it.
 
 use piton_sync::{
     atomic::{AtomicUsize, Ordering},
@@ -39,7 +40,7 @@ pub(crate) enum Rest {
 }
 
 impl Idleness {
-    /// The worker ran something.
+    /// The worker ran something, or was woken to.
     pub(crate) fn end(&mut self) {
         self.naps = 0;
     }
@@ -52,6 +53,8 @@ impl Idleness {
     /// How the worker rests now.
     pub(crate) fn rest(&mut self) -> Rest {
         if self.naps >= NAPS {
+            // Whoever wakes it uses the device, also where a host thread that helps has run the work by then.
+            self.end();
             return Rest::Sleep;
         }
         let nap = FIRST_NAP * (1 << self.naps);
@@ -108,6 +111,9 @@ mod tests {
         assert_eq!(naps[0], Rest::Nap(FIRST_NAP));
         assert_eq!(naps[3], Rest::Nap(FIRST_NAP * 8));
         assert_eq!(naps.last(), Some(&Rest::Sleep));
+        // Woken, it naps before it sleeps again, work or no work.
+        assert!(idleness.may_spin());
+        assert_eq!(idleness.rest(), Rest::Nap(FIRST_NAP));
         assert!(!idleness.may_spin());
         idleness.end();
         assert!(idleness.may_spin());
