@@ -26,6 +26,7 @@ impl Stream {
 
     /// Forgets the stream's failure, so that what is submitted from now on runs, and returns it. Does not block;
     /// nothing happens where nothing failed. Takes the stream alone, so that nobody submits meanwhile.
+    /// [`synchronize`](Self::synchronize), and events recorded from now on, tell only of what comes.
     ///
     /// Events and transfers of work from the one that failed to the last submitted go on telling the failure. What that
     /// work was to write was not written: buffers hold what was in them before.
@@ -33,6 +34,7 @@ impl Stream {
     /// # Errors
     /// [`Stream`](BufferError::Stream) with [`NotDrained`](piton_stream::StreamError::NotDrained) while anything
     /// submitted has not ended: nothing was forgotten; and where the device cannot, or is lost.
+    #[track_caller]
     pub fn clear_error(&mut self) -> Result<Option<Arc<StreamFailure>>, BufferError> {
         Ok(self.raw_mut().clear_error()?)
     }

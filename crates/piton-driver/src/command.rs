@@ -69,7 +69,8 @@ pub enum Command<'a> {
         bytes: u64,
     },
     /// Later commands start when the other queue has completed the position, which must have been submitted: so
-    /// such waits alone never form a cycle.
+    /// such waits alone never form a cycle. For [`Position::START`] of any queue, its own too, it is a command that does
+    /// nothing.
     WaitQueue {
         /// Whose counter.
         queue: &'a (dyn Queue + 'static),

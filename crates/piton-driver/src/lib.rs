@@ -46,6 +46,7 @@
 
 mod activity;
 mod address;
+mod cleared_failures;
 mod command;
 mod compute_unit;
 mod device;
@@ -68,6 +69,7 @@ mod virtual_memory;
 
 pub use activity::{Awaited, Front, QueueActivity};
 pub use address::{DevicePtr, DeviceRange};
+pub use cleared_failures::ClearedFailures;
 pub use command::{Command, Origin};
 pub use compute_unit::{ComputeUnitKind, ComputeUnitSet, ComputeUnits};
 pub use device::Device;

@@ -273,6 +273,9 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
     /// Forgets the failure, so that commands submitted from now on run, and returns what it forgot: the caller that
     /// gets a failure is the only one that forgot it.
     ///
+    /// What was submitted from the failed command on until now stays spoilt: whoever waits for such a position fails, as
+    /// [`ClearedFailures`](crate::ClearedFailures) says.
+    ///
     /// # Errors
     /// [`NotDrained`](crate::ErrorKind::NotDrained) while anything submitted has not ended;
     /// [`Unsupported`](crate::ErrorKind::Unsupported) where the device cannot;

@@ -14,7 +14,7 @@
 //! is about to stall looks again when its stall is in place, and whoever aborts ends stalls after its bit is set: one
 //! of them sees the other.
 
-use piton_driver::{ErrorKind, OnFailure, QueueFailure};
+use piton_driver::{ClearedFailures, ErrorKind, OnFailure, Position, QueueFailure};
 use piton_sync::{
     Mutex,
     atomic::{AtomicU32, AtomicU64, Ordering},
@@ -29,14 +29,10 @@ const DOOMED: u32 = 4;
 /// There is or was a failure.
 const FAILED: u32 = 8;
 
-/// Failures cleared that are remembered.
-const REMEMBERED: usize = 16;
-
 #[derive(Debug, Default)]
 struct Details {
     failure: Option<QueueFailure>,
-    /// Failures that were cleared, and the last position each spoils.
-    cleared: Vec<(QueueFailure, u64)>,
+    cleared: ClearedFailures,
     doom: Option<ErrorKind>,
 }
 
@@ -95,13 +91,9 @@ impl Trouble {
         if self.signs.load(Ordering::Acquire) & FAILED == 0 {
             return false;
         }
-        let details = self.details.lock();
-        let is_spoilt_by = |failure: &QueueFailure| failure.position.get() <= position;
-        details.failure.as_ref().is_some_and(is_spoilt_by)
-            || details
-                .cleared
-                .iter()
-                .any(|(failure, last)| is_spoilt_by(failure) && position <= *last)
+        let (details, position) = (self.details.lock(), Position::new(position));
+        details.failure.is_some_and(|met| met.position <= position)
+            || details.cleared.spoiling(position).is_some()
     }
 
     /// Commands up to `last` that have not started end as aborted.
@@ -132,10 +124,7 @@ impl Trouble {
         let mut details = self.details.lock();
         let cleared = details.failure.take();
         if let Some(failure) = cleared {
-            if details.cleared.len() == REMEMBERED {
-                details.cleared.remove(0);
-            }
-            details.cleared.push((failure, last));
+            details.cleared.add(failure, Position::new(last));
         }
         details.doom = None;
         self.signs
@@ -206,7 +195,7 @@ mod loom_tests {
                     piton_driver::DeviceId(0),
                 );
                 let failure = QueueFailure {
-                    position: piton_driver::Position::new(1),
+                    position: Position::new(1),
                     error,
                     origin: None,
                 };

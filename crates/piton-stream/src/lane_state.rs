@@ -37,7 +37,8 @@ pub(crate) struct LaneState {
     queue_id: QueueId,
     label: Option<Arc<str>>,
     witness: Option<Arc<Witness>>,
-    /// Failures that were told, each as it was told first: later the streams it came from may be gone. A leaf lock.
+    /// Failures that were told and still are, each as it was told first: later the streams it came from may be gone. A
+    /// leaf lock.
     told: Mutex<Vec<Arc<StreamFailure>>>,
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) capture: CaptureSlot,
@@ -226,7 +227,12 @@ impl LaneState {
             },
             Trouble::Driver(error) => error.into(),
         })?;
-        Ok(forgotten.map(|met| self.told(met)))
+        let forgotten = forgotten.map(|met| self.told(met));
+        // As few as the link keeps.
+        let kept = self.link.failures();
+        let answers = |told: &Arc<StreamFailure>| kept.contains(&self.position(told.timepoint));
+        self.told.lock().retain(answers);
+        Ok(forgotten)
     }
 
     /// A failure in words, the same ones each time. Where it is a circle of waits some of whose streams have not ended

@@ -21,7 +21,7 @@
 //! What is known to be complete is one load. Only who must ask the queue takes the lock, since the queue goes away
 //! one day.
 
-use piton_driver::{DriverError, Position, Queue, QueueFailure};
+use piton_driver::{ClearedFailures, DriverError, Position, Queue, QueueFailure};
 use piton_sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -37,18 +37,13 @@ struct Served {
     queue: Option<Arc<dyn Queue>>,
     /// The first failure that was not forgotten, once it was seen.
     failure: Option<QueueFailure>,
-    /// Failures that were forgotten, and the last position each spoils, in their order.
-    forgotten: Vec<(QueueFailure, u64)>,
+    forgotten: ClearedFailures,
 }
 
 impl Served {
     /// The failure that spoils a position.
     fn spoilt_by(&self, position: Position) -> Option<QueueFailure> {
-        let mut forgotten = self.forgotten.iter();
-        let is_in = |(failure, last): &&(QueueFailure, u64)| {
-            failure.position <= position && position.get() <= *last
-        };
-        let past = forgotten.find(is_in).map(|(failure, _)| *failure);
+        let past = self.forgotten.spoiling(position).copied();
         past.or_else(|| self.failure.filter(|failure| failure.position <= position))
     }
 }
@@ -93,7 +88,7 @@ impl Link {
             served: Mutex::new(Served {
                 queue: Some(queue),
                 failure: None,
-                forgotten: Vec::new(),
+                forgotten: ClearedFailures::new(),
             }),
             completed: AtomicU64::new(0),
             failed: AtomicU64::new(NOT_FAILED),
@@ -172,7 +167,7 @@ impl Link {
         queue.clear_failure().map_err(Trouble::Driver)?;
         let forgotten = served.failure.take();
         if let Some(failure) = forgotten {
-            served.forgotten.push((failure, submitted.get()));
+            served.forgotten.add(failure, submitted);
         }
         drop(served);
         Ok(forgotten)
@@ -184,6 +179,13 @@ impl Link {
         self.absorb(&mut served);
         self.absorb_failure(&mut served);
         served.failure
+    }
+
+    /// The places of the failures that positions still answer with.
+    pub(crate) fn failures(&self) -> Vec<Position> {
+        let served = self.served.lock();
+        let all = served.forgotten.failures().chain(&served.failure);
+        all.map(|failure| failure.position).collect()
     }
 
     /// Where the first failure ever stands, as far as it is known: for every position that was seen complete.

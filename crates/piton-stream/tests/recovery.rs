@@ -5,7 +5,7 @@
 
 mod support;
 
-use piton_driver::{Command, ErrorKind, OnFailure, Operation};
+use piton_driver::{ClearedFailures, Command, ErrorKind, OnFailure, Operation};
 use piton_stream::{
     Event, Semaphore, Stream, StreamError, StreamFailure, StreamOptions, Streams, Waited,
 };
@@ -40,8 +40,9 @@ fn what_failed_stays_failed_and_what_comes_after_clearing_runs() {
     let first = poisoned(stream.synchronize());
     assert_eq!(stream.clear_error(), Ok(Some(Arc::clone(&first))));
     assert_eq!(stream.failure(), None);
-    // Nothing new is there: the stream's last place is still the skipped one.
-    assert_eq!(poisoned(stream.synchronize()), first);
+    let anew = stream.record();
+    stream.synchronize().unwrap();
+    assert_eq!((stream.query(), anew.query()), (Ok(true), Ok(true)));
     let between = work(&stream).unwrap();
     stream.synchronize().unwrap();
     let again = trap(&stream).unwrap();
@@ -95,6 +96,7 @@ fn a_failure_is_forgotten_only_when_all_has_ended() {
     assert!(stream.failure().is_some());
     bench.machine.step(0);
     assert!(stream.clear_error().unwrap().is_some());
+    bench.machine.step(0);
     assert_eq!(stream.clear_error(), Ok(None));
 }
 
@@ -396,4 +398,56 @@ fn an_event_of_a_lane_that_is_gone_says_how_its_own_work_ended() {
     assert_eq!(poisoned(failed.query()).label.as_deref(), Some("old"));
     assert_eq!(new.record().query(), Ok(false));
     assert_eq!(new.synchronize(), Ok(()));
+}
+
+#[test]
+fn the_place_after_clearing_is_new_to_whoever_waits_for_it() {
+    for config in machines() {
+        let bench = SimBench::new(config);
+        let (mut stream, other) = (bench.stream("a"), bench.stream("other"));
+        stream.call_host(|| panic!("on purpose")).unwrap();
+        let (spoilt, late) = (stream.record(), stream.completion());
+        poisoned(stream.synchronize());
+        stream.clear_error().unwrap();
+        other.wait(&stream.record()).unwrap();
+        assert_eq!(other.synchronize(), Ok(()));
+        assert_eq!(stream.synchronize(), Ok(()));
+        poisoned(spoilt.query());
+        let polled = pin!(late).poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(answer) = polled else {
+            panic!("it has ended");
+        };
+        poisoned(answer);
+        assert_eq!(stream.clear_error(), Ok(None));
+        let submitted = stream.now();
+        assert_eq!(stream.clear_error(), Ok(None));
+        assert_eq!(stream.now(), submitted, "there was nothing to leave behind");
+    }
+}
+
+#[test]
+fn a_stream_that_fails_for_years_keeps_few_failures_and_no_failed_place_ends_well() {
+    let bench = SimBench::new(machines().remove(0));
+    let (mut stream, mut other) = (bench.stream("a"), bench.stream("other"));
+    let mut failed = Vec::new();
+    for _ in 0..5 * ClearedFailures::KEPT {
+        stream.call_host(|| ()).unwrap();
+        stream.call_host(|| panic!("on purpose")).unwrap();
+        failed.push(stream.record());
+        poisoned(stream.synchronize());
+        stream.clear_error().unwrap();
+        stream.synchronize().unwrap();
+    }
+    for event in &failed {
+        let told = poisoned(event.query());
+        assert!(told.timepoint <= event.timepoint());
+        other.wait(event).unwrap();
+        let spread = poisoned(other.synchronize());
+        assert!(matches!(
+            spread.error.kind,
+            ErrorKind::DependencyFailed { .. }
+        ));
+        other.clear_error().unwrap();
+    }
+    bench.streams.check();
 }

@@ -215,3 +215,20 @@ fn work_behind_an_aborted_use_of_a_buffer_fails_and_other_work_does_not() {
     let c = runtime.device(0).unwrap().stream("c").unwrap();
     assert_eq!(c.read(&other).unwrap(), [7; 8]);
 }
+
+#[test]
+fn what_is_made_after_a_failure_was_forgotten_knows_nothing_of_it() {
+    let runtime = runtime(small_devices(1));
+    let (mut a, b) = streams(&runtime);
+    let flags = flags(&runtime);
+    a.wait_value(&flags, 0, Comparison::Equal, 1).unwrap();
+    let spoilt = a.record();
+    a.abort().unwrap();
+    failed_as(a.synchronize());
+    a.clear_error().unwrap();
+    let mut fresh = a.allocate::<u32>(8).unwrap();
+    b.fill(&mut fresh, 3).unwrap();
+    assert_eq!(b.read(&fresh).unwrap(), [3; 8]);
+    a.synchronize().unwrap();
+    assert!(spoilt.query().is_err());
+}
