@@ -96,10 +96,14 @@ pub(crate) fn check(queue: &Arc<QueueCore>) {
     if !suspects.values().all(is_on) {
         return;
     }
-    for suspect in suspects.values() {
-        suspect
-            .queue
-            .doom(suspect.ticket, verdict(suspect, &suspects));
+    // All of them before any goes on: what the first to end skips would be missing to whoever looks at the others.
+    let is_mine = |suspect: &&Suspect| {
+        let kind = verdict(suspect, &suspects);
+        suspect.queue.take_to_doom(suspect.ticket, kind)
+    };
+    let doomed: Vec<&Suspect> = suspects.values().filter(is_mine).collect();
+    for suspect in doomed {
+        suspect.queue.engine().schedule(&suspect.queue);
     }
 }
 

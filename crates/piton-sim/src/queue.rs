@@ -216,10 +216,18 @@ impl QueueCore {
 
     /// Ends the stall with this ticket, if it is still on, with an error.
     pub(crate) fn doom(self: &Arc<Self>, ticket: u64, kind: ErrorKind) {
-        if self.cancel_stall(ticket) {
-            self.trouble.doom(kind);
+        if self.take_to_doom(ticket, kind) {
             self.engine().schedule(self);
         }
+    }
+
+    /// As [`doom`](Self::doom), and leaves it to the caller, who owns the front then, to make the queue ready.
+    pub(crate) fn take_to_doom(&self, ticket: u64, kind: ErrorKind) -> bool {
+        let is_mine = self.cancel_stall(ticket);
+        if is_mine {
+            self.trouble.doom(kind);
+        }
+        is_mine
     }
 
     /// Whether everything submitted has ended.
