@@ -8,7 +8,7 @@ use piton_alloc::{Allocation, DevicePool, Logged, MemoryPool, MemoryPoolConfig, 
 use piton_cli::trace::TraceReader;
 use piton_driver::{DeviceId, Driver};
 use piton_sim::{DeviceConfig, SimConfig, SimDriver};
-use piton_timeline::{Frontier, Timeline};
+use piton_timeline::Timeline;
 
 fn pool() -> DevicePool {
     let config = SimConfig::uniform(1, &DeviceConfig::default());
