@@ -94,7 +94,6 @@ impl Books {
             bytes: request.bytes,
             rounded: chunk.bytes,
             lane: request.lane,
-            tag: request.tag,
             wait,
             earlier,
         })

@@ -244,6 +244,9 @@ impl DevicePool {
 
 impl Drop for DevicePool {
     fn drop(&mut self) {
+        if self.timeline.is_forked() {
+            return;
+        }
         self.trim(0);
     }
 }

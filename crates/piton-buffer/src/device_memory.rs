@@ -70,6 +70,9 @@ impl Drop for DeviceMemory {
         let Some(allocation) = self.allocation.take() else {
             return;
         };
+        if self.context.streams.timeline().is_forked() {
+            return;
+        }
         let uses = self.uses.all();
         // Before the pool has it and may hand it out again.
         witness::taken_back(&self.context, allocation.range(), &uses);

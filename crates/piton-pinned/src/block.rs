@@ -83,6 +83,9 @@ impl PinnedBlock {
 
 impl Drop for PinnedBlock {
     fn drop(&mut self) {
+        if self.core.timeline.is_forked() {
+            return;
+        }
         let requested = self.memory.bytes() as u64;
         self.core.counters.taken_back(&self.span, requested);
         self.core.give_back(self.span, self.memory.uses());

@@ -218,6 +218,9 @@ fn is_shortage(error: &PinnedError) -> bool {
 impl Drop for Core {
     /// No block is out any more. Regions that no device uses go back to the driver; the others move to the leftovers.
     fn drop(&mut self) {
+        if self.timeline.is_forked() {
+            return;
+        }
         let mut uses: BTreeMap<RegionId, Frontier> = BTreeMap::new();
         for (span, awaited) in self.pending.drain() {
             uses.entry(span.region).or_default().join(&awaited);

@@ -113,7 +113,12 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.sweep();
+        // In a fork too nobody else is in here: who was had a handle, and this is the last. Whether uses are complete
+        // is another thing.
+        let is_left = |leftover: &Leftover| leftover.timeline.is_forked();
+        if !self.0.lock().iter().any(is_left) {
+            self.sweep();
+        }
     }
 }
 

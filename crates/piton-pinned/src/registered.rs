@@ -161,6 +161,9 @@ impl RegisteredMemory {
 
 impl Drop for RegisteredMemory {
     fn drop(&mut self) {
+        if self.timeline.is_forked() {
+            return;
+        }
         let Some(registered) = self.registered.take() else {
             return;
         };

@@ -209,10 +209,16 @@ impl Device for SimDevice {
     }
 
     fn record_error(&self, error: DriverError) {
+        if self.machine.fork.is_fork() {
+            return;
+        }
         self.core().error.lock().get_or_insert(error);
     }
 
     fn take_error(&self) -> Option<DriverError> {
+        if self.machine.fork.is_fork() {
+            return None;
+        }
         self.core().error.lock().take()
     }
 

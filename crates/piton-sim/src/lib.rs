@@ -71,7 +71,6 @@ mod driver;
 mod engine;
 mod execute;
 mod fault;
-mod fork;
 mod front;
 mod graph;
 mod grid;

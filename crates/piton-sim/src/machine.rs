@@ -5,7 +5,6 @@ use crate::{
     config::{ADDRESS_BITS, Backing, DeviceConfig, LinkConfig, SimConfig},
     engine::Engine,
     fault::Faults,
-    fork::ForkMark,
     host_memory::HostRegions,
     memory_wait::MemoryWaits,
     module::SimModule,
@@ -19,7 +18,7 @@ use piton_driver::{
     ComputeUnitKind, DeviceId, DeviceInfo, DevicePtr, DriverError, ErrorKind, Limits, Operation,
 };
 use piton_sync::{
-    Mutex,
+    ForkMark, Mutex,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 use std::{
@@ -89,12 +88,6 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(config: SimConfig) -> Result<Self, DriverError> {
         let engine = Engine::for_machine(config.clock, config.workers)?;
-        let fork = ForkMark::new().map_err(|kind| DriverError {
-            kind,
-            operation: Operation::Open,
-            device: None,
-            code: None,
-        })?;
         let devices = (0..)
             .zip(config.devices)
             .map(|(id, device)| DeviceCore::new(DeviceId(id), device, engine.is_virtual()))
@@ -109,7 +102,7 @@ impl Machine {
             modules: Mutex::new(HashMap::new()),
             faults,
             memory_waits: MemoryWaits::default(),
-            fork,
+            fork: ForkMark::new(),
             handles: AtomicUsize::new(0),
             is_abandoned: AtomicBool::new(false),
             semaphore_waits: AtomicBool::new(false),

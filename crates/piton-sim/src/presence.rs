@@ -7,7 +7,7 @@
 
 use crate::machine::Machine;
 use piton_sync::atomic::Ordering;
-use std::sync::Arc;
+use std::{mem::ManuallyDrop, sync::Arc};
 
 /// One handle outside: of the driver, a device, a queue, a semaphore.
 #[derive(Debug)]
@@ -28,10 +28,20 @@ impl Clone for Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 && !self.0.fork.is_fork() {
+        if self.0.fork.is_fork() {
+            leave(&self.0);
+            return;
+        }
+        if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.abandon();
         }
     }
+}
+
+/// In a fork: makes sure that what a handle holds is never dropped. Locks in it may be held by threads that are not
+/// there, and what they were in the middle of is as they left it.
+pub(crate) fn leave<T>(held: &Arc<T>) {
+    let _never_dropped = ManuallyDrop::new(Arc::clone(held));
 }
 
 impl Machine {

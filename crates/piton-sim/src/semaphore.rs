@@ -6,7 +6,7 @@
 use crate::{
     deadlock,
     device::SimDevice,
-    presence::Presence,
+    presence::{self, Presence},
     progress::Progress,
     queue::{QueueCore, Watcher},
 };
@@ -128,6 +128,7 @@ pub(crate) struct SimSemaphore {
 impl Drop for SimSemaphore {
     fn drop(&mut self) {
         if self.core.device.machine().fork.is_fork() {
+            presence::leave(&self.core);
             return;
         }
         self.core.is_closed.store(true, Ordering::Release);

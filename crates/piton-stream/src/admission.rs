@@ -166,7 +166,8 @@ impl<W: Work> Future for Admitting<'_, W> {
                 return Poll::Ready(Ok(output.clone()));
             }
             if let Some(room) = &mut this.room {
-                match room.poll(this.stream.queue(), cx) {
+                let on = (this.stream.queue(), this.stream.lane().timeline());
+                match room.poll(on, cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(reached) => reached?,
                 }

@@ -64,7 +64,7 @@ impl Future for Completion {
         if !state.is_complete(this.point)
             && let Some(queue) = state.link().queue()
         {
-            match this.watch.poll(&*queue, cx) {
+            match this.watch.poll((&*queue, state.timeline()), cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(reached) => reached?,
             }

@@ -75,7 +75,7 @@ impl LaneState {
             label: options.label.clone(),
             witness: registry.witness().cloned(),
             told: Mutex::default(),
-            stamps: Arc::default(),
+            stamps: Arc::new(Stamps::new(lane.timeline())),
             capture: CaptureSlot::default(),
         }
     }

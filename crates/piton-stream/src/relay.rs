@@ -8,6 +8,7 @@
 
 use piton_driver::{DriverError, Position, Queue};
 use piton_sync::Mutex;
+use piton_timeline::Timeline;
 use std::{
     fmt, mem,
     sync::Arc,
@@ -85,29 +86,29 @@ impl Wake for Relay {
 #[derive(Debug)]
 pub(crate) struct Watch {
     position: Position,
-    /// What the queue will call, once it was asked to.
-    relay: Option<Arc<Relay>>,
+    /// What the queue will call, once it was asked to, and the timeline that orders the queue.
+    asked: Option<(Arc<Relay>, Arc<Timeline>)>,
 }
 
 impl Watch {
     pub(crate) fn new(position: Position) -> Self {
         Self {
             position,
-            relay: None,
+            asked: None,
         }
     }
 
     /// Ready when the position has ended. Pending leaves the context's waker to be called.
     pub(crate) fn poll(
         &mut self,
-        queue: &dyn Queue,
+        (queue, timeline): (&dyn Queue, &Arc<Timeline>),
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), DriverError>> {
         if queue.completed() >= self.position {
             return Poll::Ready(Ok(()));
         }
-        let was_called = match &self.relay {
-            Some(relay) => relay.leave(cx.waker()),
+        let was_called = match &self.asked {
+            Some((relay, _)) => relay.leave(cx.waker()),
             None => true,
         };
         if was_called {
@@ -115,7 +116,7 @@ impl Watch {
             let relay = Arc::new(Relay::new());
             let _not_called_yet = relay.leave(cx.waker());
             queue.notify(self.position, &Waker::from(Arc::clone(&relay)))?;
-            self.relay = Some(relay);
+            self.asked = Some((relay, Arc::clone(timeline)));
         }
         // It may have ended between the first look and the waker's being left.
         if queue.completed() >= self.position {
@@ -127,7 +128,9 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        if let Some(relay) = &self.relay {
+        if let Some((relay, timeline)) = &self.asked
+            && !timeline.is_forked()
+        {
             relay.withdraw();
         }
     }
@@ -190,12 +193,14 @@ mod loom_tests {
                 thread::spawn(move || queue.end(1, false))
             };
             let mut watch = Watch::new(Position::new(1));
+            let timeline = Timeline::new();
             let mut cx = Context::from_waker(&waker);
-            let first = watch.poll(&*queue, &mut cx);
-            let is_pending = first.is_pending() && watch.poll(&*queue, &mut cx).is_pending();
+            let first = watch.poll((&*queue, &timeline), &mut cx);
+            let is_pending =
+                first.is_pending() && watch.poll((&*queue, &timeline), &mut cx).is_pending();
             device.join().unwrap();
             assert!(!is_pending || count.0.load(Ordering::Acquire) >= 1);
-            assert!(watch.poll(&*queue, &mut cx).is_ready());
+            assert!(watch.poll((&*queue, &timeline), &mut cx).is_ready());
         });
     }
 }

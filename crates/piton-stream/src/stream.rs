@@ -223,6 +223,9 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        if self.lane().timeline().is_forked() {
+            return;
+        }
         if let Some(recording) = self.state().capture.get() {
             recording.dropped(self.id());
         }

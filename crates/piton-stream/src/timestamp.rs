@@ -14,14 +14,15 @@ use crate::{
 };
 use piton_driver::{Command, DriverError, Operation, Origin, TimestampPool, Timestamps};
 use piton_sync::Mutex;
+use piton_timeline::Timeline;
 use std::{fmt, future::Future, mem, panic::Location, sync::Arc};
 
 /// Slots asked of the device at a time.
 const SLOTS: u32 = 64;
 
 /// The free slots of one lane.
-#[derive(Default)]
 pub(crate) struct Stamps {
+    timeline: Arc<Timeline>,
     free: Mutex<Vec<(Arc<dyn TimestampPool>, u32)>>,
 }
 
@@ -34,6 +35,14 @@ impl fmt::Debug for Stamps {
 }
 
 impl Stamps {
+    /// None yet, for a lane of this timeline.
+    pub(crate) fn new(timeline: &Arc<Timeline>) -> Self {
+        Self {
+            timeline: Arc::clone(timeline),
+            free: Mutex::default(),
+        }
+    }
+
     fn take(self: &Arc<Self>, facet: &dyn Timestamps) -> Result<Slot, DriverError> {
         let free = self.free.lock().pop();
         let (pool, index) = match free {
@@ -66,6 +75,9 @@ struct Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
+        if self.home.timeline.is_forked() {
+            return;
+        }
         let slot = (Arc::clone(&self.pool), self.index);
         self.home.free.lock().push(slot);
     }

@@ -15,10 +15,11 @@
 
 use crate::{LaneActivity, LaneDump, StreamError, Streams, WaitsFor, dump, lane_state::LaneState};
 use piton_sync::{Condvar, Mutex, thread};
-use piton_timeline::LaneId;
+use piton_timeline::{LaneId, Timeline};
 use std::{
     collections::BTreeMap,
     fmt,
+    mem::ManuallyDrop,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -163,6 +164,7 @@ impl Watchdog {
         mut tell: impl FnMut(&Expiry) + Send + 'static,
     ) -> std::io::Result<WatchdogThread> {
         let stop = Arc::new(Stop::default());
+        let timeline = Arc::clone(self.streams.timeline());
         let asked = Arc::clone(&stop);
         let builder = thread::Builder::new().name("piton-watchdog".to_owned());
         let thread = builder.spawn(move || {
@@ -173,6 +175,7 @@ impl Watchdog {
         Ok(WatchdogThread {
             stop,
             thread: Some(thread),
+            timeline,
         })
     }
 }
@@ -214,10 +217,16 @@ impl Stop {
 pub struct WatchdogThread {
     stop: Arc<Stop>,
     thread: Option<thread::JoinHandle<()>>,
+    timeline: Arc<Timeline>,
 }
 
 impl Drop for WatchdogThread {
     fn drop(&mut self) {
+        if self.timeline.is_forked() {
+            // There is no such thread here to be told, waited for or detached.
+            let _left = ManuallyDrop::new(self.thread.take());
+            return;
+        }
         self.stop.ask();
         let Some(thread) = self.thread.take() else {
             return;

@@ -15,6 +15,7 @@
 //! | hand out memory that a protocol guards | [`UnsafeCell`] |
 //! | start a thread | [`thread`] |
 //! | keep two counters off one cache line | [`CachePadded`] |
+//! | know a fork from the process it came from | [`ForkMark`] |
 //! | prove a protocol | [`model`] |
 //!
 //! Reference counts that guard nothing but lifetime are `std::sync::Arc` everywhere: its handles cross
@@ -23,7 +24,8 @@
 //! The switch is `cfg(loom)` alone. A dependency is never built with `cfg(test)`, so a door that also asked
 //! for `test` would hand std primitives to the model.
 
-#![forbid(unsafe_code)]
+#[cfg(not(loom))]
+mod fork;
 
 #[cfg(not(loom))]
 #[path = "native.rs"]
@@ -33,6 +35,10 @@ mod imp;
 #[path = "modelled.rs"]
 mod imp;
 
+#[cfg(not(loom))]
+pub use fork::ForkMark;
+#[cfg(loom)]
+pub use imp::ForkMark;
 pub use imp::{
     Condvar, Mutex, MutexGuard, UnsafeCell, WaitTimeoutResult, atomic, hint, model, thread,
 };

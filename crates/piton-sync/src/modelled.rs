@@ -119,6 +119,22 @@ impl Condvar {
     }
 }
 
+/// Knows the process that made it; models do not fork.
+#[derive(Debug, Default)]
+pub struct ForkMark;
+
+impl ForkMark {
+    /// A mark of this process.
+    pub fn new() -> Self {
+        Self
+    }
+
+    /// Whether this process is a fork of the one that made the mark.
+    pub fn is_fork(&self) -> bool {
+        false
+    }
+}
+
 /// Runs `f` under every schedule, up to the preemption bound in `LOOM_MAX_PREEMPTIONS`.
 pub fn model(f: impl Fn() + Sync + Send + 'static) {
     loom::model(f);

@@ -111,6 +111,9 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
+        if self.timeline.is_forked() {
+            return;
+        }
         self.timeline.retire(self.id.index, self.slot());
     }
 }

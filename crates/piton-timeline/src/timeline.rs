@@ -12,7 +12,7 @@ use crate::{
     slot::{Slot, Vacancy},
     vacancies::Vacancies,
 };
-use piton_sync::Mutex;
+use piton_sync::{ForkMark, Mutex};
 use std::{
     fmt,
     sync::{Arc, OnceLock},
@@ -34,6 +34,7 @@ pub(crate) type Chunk = Arc<[Slot]>;
 pub struct Timeline {
     chunks: Box<[OnceLock<Chunk>; CHUNKS as usize]>,
     vacancies: Mutex<Vacancies>,
+    fork: ForkMark,
 }
 
 impl fmt::Debug for Timeline {
@@ -53,7 +54,15 @@ impl Timeline {
         Arc::new(Self {
             chunks: Box::new([const { OnceLock::new() }; CHUNKS as usize]),
             vacancies: Mutex::new(Vacancies::default()),
+            fork: ForkMark::new(),
         })
+    }
+
+    /// Whether this process is a fork of the one that made the timeline. In a fork, locks of the timeline and of all that
+    /// is ordered by it may be held by threads that are not there: destructors ask this first, and take none then.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        self.fork.is_fork()
     }
 
     /// A new lane, whose completions come from `progress` or, without one, from [`Lane::complete`].

@@ -10,7 +10,7 @@ use crate::{
     check,
     command::{Arguments, Command, Entry, INLINE_BYTES, KernelRef},
     engine::Deadlock,
-    presence::Presence,
+    presence::{self, Presence},
 };
 use piton_driver as contract;
 use piton_driver::{
@@ -145,6 +145,7 @@ impl QueueCore {
 impl Drop for SimQueue {
     fn drop(&mut self) {
         if self.core.device.machine().fork.is_fork() {
+            presence::leave(&self.core);
             return;
         }
         let core = self.core.device.core();

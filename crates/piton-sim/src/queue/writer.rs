@@ -8,7 +8,7 @@
 use super::{Producer, submit::SimQueue};
 use piton_driver::{Admission, Command, DriverError, Operation, Origin, QueueWriter};
 use piton_sync::MutexGuard;
-use std::fmt;
+use std::{fmt, mem::ManuallyDrop};
 
 /// Commands that wait unstarted at most: a slice's worth.
 const UNSTARTED: u32 = 16;
@@ -16,7 +16,8 @@ const UNSTARTED: u32 = 16;
 /// The writer.
 pub(super) struct SimWriter<'a> {
     queue: &'a SimQueue,
-    producer: MutexGuard<'a, Producer>,
+    /// Left as it is in a fork: to let a lock go that others wait for is to look for them, under locks.
+    producer: ManuallyDrop<MutexGuard<'a, Producer>>,
     unstarted: u32,
 }
 
@@ -34,7 +35,7 @@ impl<'a> SimWriter<'a> {
     pub(super) fn new(queue: &'a SimQueue) -> Option<Self> {
         Some(Self {
             queue,
-            producer: queue.core.producer.try_lock()?,
+            producer: ManuallyDrop::new(queue.core.producer.try_lock()?),
             unstarted: 0,
         })
     }
@@ -78,6 +79,11 @@ unsafe impl QueueWriter for SimWriter<'_> {
 
 impl Drop for SimWriter<'_> {
     fn drop(&mut self) {
+        if self.queue.core.device.machine().fork.is_fork() {
+            return;
+        }
         self.start();
+        // SAFETY: the writer is gone after this, and nothing else drops the guard.
+        unsafe { ManuallyDrop::drop(&mut self.producer) };
     }
 }

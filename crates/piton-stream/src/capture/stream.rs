@@ -46,6 +46,9 @@ impl Capture<'_> {
 
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
+        if self.stream.lane().timeline().is_forked() {
+            return;
+        }
         let _given_up = self.recording.end();
     }
 }
