@@ -4,6 +4,8 @@ use piton_driver::{DevicePtr, DeviceRange};
 use piton_suballoc::ExtentId;
 use piton_timeline::{Frontier, LaneId};
 
+use crate::adaptor::Tag;
+
 /// Which pool: a random number, so that an allocation of a pool that is gone is not taken for another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PoolId(pub(crate) u64);
@@ -22,6 +24,7 @@ pub struct Allocation {
     pub(crate) bytes: u64,
     pub(crate) rounded: u64,
     pub(crate) lane: Option<LaneId>,
+    pub(crate) tag: Option<Tag>,
     pub(crate) wait: Frontier,
     /// Uses of the memory not known complete when it was handed out: those waited for, those the lane is ordered
     /// behind, its own.
@@ -66,6 +69,12 @@ impl Allocation {
     #[must_use]
     pub const fn lane(&self) -> Option<LaneId> {
         self.lane
+    }
+
+    /// What it was said to be for.
+    #[must_use]
+    pub const fn tag(&self) -> Option<Tag> {
+        self.tag
     }
 
     /// Points that the lane must wait for before it touches the memory: enqueue the waits at once, before anything

@@ -94,6 +94,7 @@ impl Books {
             bytes: request.bytes,
             rounded: chunk.bytes,
             lane: request.lane,
+            tag: request.tag,
             wait,
             earlier,
         })

@@ -3,6 +3,7 @@
 use piton_driver::DriverError;
 use thiserror::Error;
 
+use crate::adaptor::Tag;
 use crate::allocation::{Allocation, PoolId};
 use crate::recovery::Recovery;
 
@@ -119,6 +120,34 @@ pub enum AllocError {
     /// The request does not fit now; freeing may help.
     #[error(transparent)]
     FullNow(Box<FullNow>),
+    /// An adaptor's limit is reached; freeing through the same adaptor helps.
+    #[error("{requested} bytes requested with {in_use} in use of a limit of {limit}")]
+    LimitReached {
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes in use through the adaptor.
+        in_use: u64,
+        /// Most bytes that may be.
+        limit: u64,
+    },
+    /// The limit of one tag is reached; freeing what has the tag helps.
+    #[error("{requested} bytes requested for tag {} with {in_use} in use of a limit of {limit}", tag.0)]
+    TagLimitReached {
+        /// The tag.
+        tag: Tag,
+        /// Bytes asked for.
+        requested: u64,
+        /// Bytes in use for the tag.
+        in_use: u64,
+        /// Most bytes that may be.
+        limit: u64,
+    },
+    /// The request failed on purpose ([`Failing`](crate::Failing)).
+    #[error("request {call} failed on purpose")]
+    Injected {
+        /// The request's number, from 1.
+        call: u64,
+    },
     /// The source failed otherwise than by being out of memory.
     #[error("the source of Blocks failed")]
     Driver(#[from] DriverError),

@@ -34,6 +34,7 @@
 //! | get memory | [`Request`], [`DevicePool::allocate`] |
 //! | give it back | [`DevicePool::free`] |
 //! | give idle memory back to the device | [`DevicePool::trim`] |
+//! | limit, count, log, or fail requests | [`MemoryPool`], [`Limited`], [`Tagged`], [`Counted`], [`Logged`], [`Failing`] |
 //! | see what it holds | [`DevicePool::stats`], [`DevicePool::snapshot`], [`DevicePool::lookup`] |
 //!
 //! ```
@@ -79,6 +80,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adaptor;
 mod allocation;
 mod block;
 mod books;
@@ -95,6 +97,10 @@ mod snapshot;
 mod source;
 mod stats;
 
+pub use adaptor::{
+    Counted, FailWhen, Failing, Limited, Logged, MemoryPool, RequestCounts, SIZE_BUCKETS, Tag,
+    Tagged, Usage,
+};
 pub use allocation::{Allocation, AllocationInfo, PoolId};
 pub use check::Inconsistency;
 pub use config::{CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit};

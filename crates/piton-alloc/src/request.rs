@@ -2,6 +2,8 @@
 
 use piton_timeline::LaneId;
 
+use crate::adaptor::Tag;
+
 /// A request for device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -11,6 +13,8 @@ pub struct Request {
     pub align: u64,
     /// The lane that will use the memory first. Without one only memory that nobody uses any more is handed out.
     pub lane: Option<LaneId>,
+    /// What the memory is for, to be counted and limited apart ([`Tagged`](crate::Tagged)). A pool itself does not look.
+    pub tag: Option<Tag>,
 }
 
 impl Request {
@@ -21,6 +25,7 @@ impl Request {
             bytes,
             align: 1,
             lane: None,
+            tag: None,
         }
     }
 
@@ -35,6 +40,15 @@ impl Request {
     pub const fn on(self, lane: LaneId) -> Self {
         Self {
             lane: Some(lane),
+            ..self
+        }
+    }
+
+    /// The same for a purpose, by which it can be counted and limited.
+    #[must_use]
+    pub const fn tagged(self, tag: Tag) -> Self {
+        Self {
+            tag: Some(tag),
             ..self
         }
     }

@@ -11,6 +11,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-sync", &[]),
     ("piton-suballoc", &[]),
     ("piton-driver", &[]),
+    // Blocks and offsets, and what others recorded of them: nobody is asked anything.
+    ("piton-plan", &[]),
+    ("piton-snapshot", &[]),
     // Integers and their counters.
     ("piton-timeline", &["piton-sync"]),
     // Pure: links and devices as data.
@@ -101,7 +104,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton-conformance",
             "piton-driver",
             "piton-pinned",
+            "piton-plan",
             "piton-sim",
+            "piton-snapshot",
             "piton-stream",
             "piton-suballoc",
             "piton-sync",

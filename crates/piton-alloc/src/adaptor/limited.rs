@@ -1,0 +1,63 @@
+//! A bound on what is used through one door of a pool.
+
+use piton_timeline::Frontier;
+
+use super::quota::{Quota, Usage};
+use super::{MemoryPool, pass_on};
+use crate::allocation::Allocation;
+use crate::error::{AllocError, FreeError};
+use crate::request::Request;
+
+/// A pool of which at most so many bytes may be in use at once, counted as they were asked for.
+///
+/// Other doors to the same pool (an [`Arc`](std::sync::Arc) of it) are not counted here.
+#[derive(Debug)]
+pub struct Limited<P> {
+    pool: P,
+    quota: Quota,
+}
+
+impl<P: MemoryPool> Limited<P> {
+    /// At most `limit` bytes of `pool`. A limit of 0 refuses everything.
+    pub fn new(pool: P, limit: u64) -> Self {
+        Self {
+            pool,
+            quota: Quota::new(limit),
+        }
+    }
+
+    /// What is in use through this adaptor.
+    pub fn usage(&self) -> Usage {
+        self.quota.usage()
+    }
+
+    /// The pool inside.
+    pub fn inner(&self) -> &P {
+        &self.pool
+    }
+}
+
+impl<P: MemoryPool> MemoryPool for Limited<P> {
+    fn allocate(&self, request: Request) -> Result<Allocation, AllocError> {
+        let charged = self.quota.charge(request.bytes);
+        charged.map_err(|in_use| AllocError::LimitReached {
+            requested: request.bytes,
+            in_use,
+            limit: self.quota.limit(),
+        })?;
+        let served = self.pool.allocate(request);
+        if served.is_err() {
+            self.quota.refund(request.bytes);
+        }
+        served
+    }
+
+    fn free(&self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
+        let bytes = allocation.bytes();
+        self.pool.free(allocation, last_uses)?;
+        self.quota.refund(bytes);
+        Ok(())
+    }
+
+    pass_on!();
+}

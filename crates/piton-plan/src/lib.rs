@@ -1,0 +1,68 @@
+//! Offline planning of memory: where each block goes when all lifetimes are known, and serving a program that repeats.
+//!
+//! # Problem
+//! An allocator that learns of a block when it is asked for it leaves holes: between what lives long and what lives
+//! short, it cannot know which is which. Programs that train or serve a model do the same again and again. What was seen
+//! once can be placed with hindsight, and the next round served from a table.
+//!
+//! # Idea
+//! A block is a rectangle: its bytes high, its lifetime wide. [`place`] puts the largest first, each at the lowest address
+//! that is free all through its lifetime, and tries again with what stood out at the front, until the height is the peak of
+//! live bytes or the allowance is used up. What is taken when is kept in a tree over time, so a million blocks take
+//! seconds.
+//!
+//! A [`Recorder`] listens to one round of a program, a *step*, and makes a [`Plan`] of it: the k-th request of a step asks
+//! for these bytes on this stream and gets this offset. A [`PlanCursor`] follows later steps. A request that is not the
+//! one expected, or whose place is not free, *departs*: it is served elsewhere by whoever asks, at no risk.
+//!
+//! This crate never sees an address, a device or a clock.
+//!
+//! # Guarantees
+//! - Blocks of a [`Placement`] that live at the same time never overlap; [`Placement::check`] says so by other means.
+//! - Blocks that a [`PlanCursor`] has handed out and that are not freed never overlap, whatever the program does.
+//! - The same input gives the same plan. No public function panics, whatever it is given.
+//!
+//! # Not here
+//! Which of two streams comes first. A plan lets memory pass from one block to the next; a pool that serves from it has to
+//! see to it that the first one's last use comes before the second one's first, as it does for all memory.
+//!
+//! | I want to | type |
+//! | --- | --- |
+//! | place blocks of known lifetimes | [`place`], [`Block`], [`Placement`] |
+//! | try harder, or less hard | [`PlaceConfig`] |
+//! | record a step | [`Recorder`] |
+//! | serve later steps | [`Plan`], [`PlanCursor`] |
+//!
+//! ```
+//! use piton_plan::{Block, PlaceConfig, place};
+//!
+//! let block = |bytes, birth, death| Block { bytes, birth, death };
+//! let blocks = [block(1024, 0, 2), block(512, 1, 4), block(512, 2, 3), block(1024, 3, 5)];
+//! let placement = place(&blocks, &PlaceConfig::default())?;
+//! placement.check(&blocks)?;
+//! assert_eq!(placement.height(), placement.peak_live());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod block;
+mod cursor;
+mod error;
+mod instants;
+mod occupancy;
+mod order;
+mod place;
+mod placement;
+mod plan;
+mod recorder;
+mod runs;
+
+pub use block::Block;
+pub use cursor::{Answer, Departure, PlanCursor};
+pub use error::{Overlap, PlaceError, RecordError};
+pub use order::Order;
+pub use place::{MAX_BLOCKS, PlaceConfig, place};
+pub use placement::Placement;
+pub use plan::{Expected, Plan};
+pub use recorder::Recorder;
