@@ -47,10 +47,9 @@ enum Step {
     Remove {
         domain: u8,
     },
-    Join {
-        domain: u8,
+    Claim {
+        pick: u8,
         bytes: Size,
-        align_bits: u8,
     },
     AddRange {
         bytes: Size,
@@ -136,15 +135,7 @@ impl User {
             Step::Remove { domain } => {
                 let _ = self.range.remove_domain(domain_of(*domain));
             }
-            Step::Join {
-                domain,
-                bytes,
-                align_bits,
-            } => {
-                let align = 1_u64 << (align_bits % 64);
-                self.range
-                    .join_run(domain_of(*domain), self.bytes(bytes), align);
-            }
+            Step::Claim { pick, bytes } => self.claim(*pick, self.bytes(bytes)),
             Step::AddRange { bytes } => {
                 let _ = self.range.add_range(self.bytes(bytes));
             }
@@ -202,6 +193,18 @@ impl User {
         let ids: Vec<ExtentId> = self.range.extents().map(|extent| extent.id).collect();
         if let Some(at) = position(pick, ids.len()) {
             let _ = self.range.move_domain(ids[at], from, to);
+        }
+    }
+
+    /// Claims from the start of some extent on, whatever lies there.
+    fn claim(&mut self, pick: u8, bytes: u64) {
+        let extents: Vec<_> = self.range.extents().collect();
+        if let Some(at) = position(pick, extents.len()) {
+            let extent = extents[at];
+            if let Some(chunk) = self.range.claim(extent.offset, bytes, Some(extent.id)) {
+                assert_eq!((chunk.offset, chunk.bytes), (extent.offset, bytes));
+                self.live.push(chunk);
+            }
         }
     }
 

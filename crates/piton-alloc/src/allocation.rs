@@ -5,6 +5,7 @@ use piton_suballoc::ExtentId;
 use piton_timeline::{Frontier, LaneId};
 
 use crate::adaptor::Tag;
+use crate::region::Region;
 
 /// Which pool: a random number, so that an allocation of a pool that is gone is not taken for another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +21,7 @@ pub struct PoolId(pub(crate) u64);
 pub struct Allocation {
     pub(crate) pool: PoolId,
     pub(crate) id: ExtentId,
+    pub(crate) region: Region,
     pub(crate) ptr: DevicePtr,
     pub(crate) bytes: u64,
     pub(crate) rounded: u64,

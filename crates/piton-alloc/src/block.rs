@@ -1,6 +1,6 @@
 //! The Blocks a pool holds: from offsets of the index to addresses and back.
 //!
-//! Each Block is one range of the index. Blocks are few (the pool asks for large ones), so they are sorted vectors:
+//! Each Block, or range of reserved addresses, is one range of the index. Blocks are few (the pool asks for large ones), so they are sorted vectors:
 //! a look-up is a binary search, adding and removing a move.
 
 use piton_driver::{DevicePtr, DeviceRange};
@@ -50,6 +50,15 @@ impl Blocks {
             .partition_point(|block| block.offset <= offset);
         let block = self.by_offset.get(above.checked_sub(1)?)?;
         block.range.start.checked_add(offset - block.offset)
+    }
+
+    /// Where the Block that an offset lies in ends among the offsets.
+    pub(crate) fn end_of(&self, offset: u64) -> Option<u64> {
+        let above = self
+            .by_offset
+            .partition_point(|block| block.offset <= offset);
+        let block = self.by_offset.get(above.checked_sub(1)?)?;
+        Some(block.offset + block.range.bytes)
     }
 
     /// The Block an address lies in.

@@ -1,7 +1,8 @@
 //! What the pool's lock guards: the index, the Blocks, the pending memory and the counters.
 //!
 //! Nothing here calls the source or waits. Invariant, checked by `check`:
-//! `held = live + padding + cached + pending + in_transit`.
+//! `held = live + padding + cached + pending + in_transit`, where in transit is what the index does not know of and
+//! what is claimed from it while the source is called.
 
 use piton_driver::DeviceRange;
 use piton_suballoc::{Chunk, ConfigError as IndexError, Domain, ExtentId, Tlsf};
@@ -10,8 +11,10 @@ use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
 use crate::allocation::{Allocation, PoolId};
 use crate::block::{Block, Blocks};
 use crate::deferred::Deferred;
+use crate::placement::PageTable;
+use crate::region::{self, Region};
 use crate::request::Request;
-use crate::reuse::{self, Disposal};
+use crate::reuse::Disposal;
 use crate::stats::{Counters, PoolStats};
 
 /// The state of a pool.
@@ -28,10 +31,26 @@ pub(crate) struct Books {
     /// Bytes asked for by allocations in use, and how many those are.
     pub(crate) live: u64,
     pub(crate) allocations: u64,
-    /// Bytes of Blocks, those in transit too.
+    /// Bytes that the source gave and has not got back.
     pub(crate) held: u64,
-    /// Bytes of Blocks that are out of the index and on their way back to the source.
-    pub(crate) in_transit: u64,
+    /// Those of them that the index does not know: withdrawn Blocks, and pages that are mapped nowhere.
+    pub(crate) outside: u64,
+    /// What the pool was told to hold for requests to come.
+    pub(crate) reserved: u64,
+    /// What is claimed from the index while pages are mapped or unmapped.
+    pub(crate) claims: Claims,
+    /// Which pages back which addresses; empty without virtual addressing.
+    pub(crate) pages: PageTable,
+}
+
+/// Chunks of the index that are no allocations: claimed by whoever calls the source meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Claims {
+    pub(crate) chunks: u64,
+    /// Bytes in them that pages back.
+    pub(crate) backed: u64,
+    /// Bytes in them that nothing backs yet.
+    pub(crate) hollow: u64,
 }
 
 impl Books {
@@ -46,7 +65,10 @@ impl Books {
             live: 0,
             allocations: 0,
             held: 0,
-            in_transit: 0,
+            outside: 0,
+            reserved: 0,
+            claims: Claims::default(),
+            pages: PageTable::default(),
         })
     }
 
@@ -54,10 +76,11 @@ impl Books {
     pub(crate) fn take_at_once(
         &mut self,
         request: &Request,
+        region: Region,
         timeline: &Timeline,
     ) -> Option<Allocation> {
         if let Some(lane) = request.lane
-            && let Some(domain) = reuse::domain_of(lane)
+            && let Some(domain) = region.of_lane(lane)
         {
             self.release_known_complete(lane, domain, timeline);
             if let Some(chunk) = self.index.allocate(domain, request.bytes, request.align) {
@@ -65,13 +88,14 @@ impl Books {
                     lane,
                     seq: chunk.stamp,
                 };
-                return self.issue(chunk, request, Frontier::new(), Frontier::from(own));
+                let uses = Frontier::from(own);
+                return self.issue(chunk, request, region, Frontier::new(), uses);
             }
         }
         let chunk = self
             .index
-            .allocate(Domain::SHARED, request.bytes, request.align)?;
-        self.issue(chunk, request, Frontier::new(), Frontier::new())
+            .allocate(region.shared(), request.bytes, request.align)?;
+        self.issue(chunk, request, region, Frontier::new(), Frontier::new())
     }
 
     /// Makes a handle of a chunk just taken from the index. `None` only if the Blocks do not match the index.
@@ -79,6 +103,7 @@ impl Books {
         &mut self,
         chunk: Chunk,
         request: &Request,
+        region: Region,
         wait: Frontier,
         earlier: Frontier,
     ) -> Option<Allocation> {
@@ -90,6 +115,7 @@ impl Books {
         Some(Allocation {
             pool: self.pool,
             id: chunk.id,
+            region,
             ptr,
             bytes: request.bytes,
             rounded: chunk.bytes,
@@ -102,26 +128,38 @@ impl Books {
 
     /// Takes an allocation back; `false` if it is not live.
     pub(crate) fn give_back(&mut self, allocation: &Allocation, disposal: Disposal) -> bool {
-        if !self.dispose(allocation.id, allocation.rounded, disposal) {
+        if !self.dispose(
+            allocation.id,
+            allocation.rounded,
+            allocation.region,
+            disposal,
+        ) {
             return false;
         }
         self.live -= allocation.bytes;
         self.allocations -= 1;
         self.counters.frees += 1;
+        self.counters.freed_bytes += allocation.rounded;
         true
     }
 
     /// Puts a live chunk of the index where it belongs now; `false` if it is not live.
-    pub(crate) fn dispose(&mut self, id: ExtentId, rounded: u64, disposal: Disposal) -> bool {
+    pub(crate) fn dispose(
+        &mut self,
+        id: ExtentId,
+        rounded: u64,
+        region: Region,
+        disposal: Disposal,
+    ) -> bool {
         match disposal {
-            Disposal::Anyone => self.index.free(id, Domain::SHARED, 0).is_ok(),
+            Disposal::Anyone => self.index.free(id, region.shared(), 0).is_ok(),
             Disposal::Lane(domain, point) => {
                 self.remember(point.lane);
                 self.index.free(id, domain, point.seq).is_ok()
             }
             Disposal::Deferred(uses) => match self.index.cut(id, rounded) {
                 Ok((chunk, _)) => {
-                    self.deferred.push(chunk, uses);
+                    self.deferred.push(chunk, uses, region);
                     true
                 }
                 Err(_) => false,
@@ -131,7 +169,7 @@ impl Books {
 
     /// The lane whose memory a domain holds.
     pub(crate) fn lane_of(&self, domain: Domain) -> Option<LaneId> {
-        self.lanes.get(domain.number()? as usize).copied()
+        self.lanes.get(region::slot_of(domain)? as usize).copied()
     }
 
     /// Adds a Block the source has just given.
@@ -148,20 +186,20 @@ impl Books {
     pub(crate) fn withdraw(&mut self, offset: u64) -> Option<Block> {
         self.index.remove_range(offset).ok()?;
         let block = self.blocks.remove(offset)?;
-        self.in_transit += block.range.bytes;
+        self.outside += block.range.bytes;
         Some(block)
     }
 
     /// The withdrawn Block is the source's again.
     pub(crate) fn forget(&mut self, block: Block) {
-        self.in_transit -= block.range.bytes;
+        self.outside -= block.range.bytes;
         self.held -= block.range.bytes;
     }
 
     /// The source did not take the withdrawn Block: it serves on.
     pub(crate) fn restore(&mut self, block: Block) {
         if let Ok(offset) = self.index.add_range(block.range.bytes) {
-            self.in_transit -= block.range.bytes;
+            self.outside -= block.range.bytes;
             self.blocks.insert(Block { offset, ..block });
         }
     }
@@ -169,6 +207,9 @@ impl Books {
     pub(crate) fn stats(&self) -> PoolStats {
         let usage = self.index.usage();
         let deferred = self.deferred.bytes();
+        let free = |domain| self.index.domain_usage(domain).bytes;
+        let unbacked = self.unbacked();
+        let small = free(Region::Small.shared());
         let counters = self.counters;
         PoolStats {
             hits: counters.hits,
@@ -178,17 +219,25 @@ impl Books {
             waits: counters.waits,
             block_allocations: counters.block_allocations,
             block_frees: counters.block_frees,
+            page_calls: counters.page_calls,
+            stolen: counters.stolen,
             blocks: self.blocks.iter().len() as u64,
             allocations: self.allocations,
             live: self.live,
             padding: usage.padding,
-            cached: usage.shared,
-            pending: usage.reserved + deferred,
-            in_transit: self.in_transit,
+            cached: usage.shared + small,
+            pending: usage.reserved - small - unbacked + deferred,
+            in_transit: self.outside + self.claims.backed,
             held: self.held,
             peak_live: counters.peak_live,
             peak_held: counters.peak_held,
         }
+    }
+
+    /// Free bytes of the index that nothing backs.
+    pub(crate) fn unbacked(&self) -> u64 {
+        let bytes = |region: &Region| self.index.domain_usage(region.unbacked()).bytes;
+        Region::ALL.iter().map(bytes).sum()
     }
 
     /// Gives up the lane's memory whose uses are known complete; a load if there is none.
@@ -215,7 +264,8 @@ impl Books {
             } else {
                 usage.oldest
             };
-            released += self.index.release_up_to(domain, upto);
+            let shared = Region::of(domain).shared();
+            released += self.index.release_to(domain, upto, shared);
         }
     }
 

@@ -1,10 +1,11 @@
 //! The pool's invariants as code.
 
 use piton_driver::DeviceRange;
-use piton_suballoc::Inconsistency as IndexInconsistency;
+use piton_suballoc::{Extent, ExtentState, Inconsistency as IndexInconsistency};
 use thiserror::Error;
 
 use crate::books::Books;
+use crate::region;
 use crate::stats::PoolStats;
 
 /// A broken invariant: a defect of the pool, found by [`DevicePool::check`](crate::DevicePool::check).
@@ -35,6 +36,22 @@ pub enum Inconsistency {
         /// Deferred ones among them.
         deferred: u64,
     },
+    /// The page table does not account for what is held.
+    #[error("{mapped} mapped and {spare} spare bytes of pages do not make the {held} held")]
+    Pages {
+        /// Bytes of mapped pages.
+        mapped: u64,
+        /// Bytes of pages mapped nowhere.
+        spare: u64,
+        /// Bytes held.
+        held: u64,
+    },
+    /// Memory without pages, or pages without memory.
+    #[error("what is at offset {offset} has pages and should not, or the other way round")]
+    Backing {
+        /// Where.
+        offset: u64,
+    },
     /// The index is broken.
     #[error("the index is broken")]
     Index(#[from] IndexInconsistency),
@@ -44,18 +61,20 @@ impl Books {
     pub(crate) fn check(&self) -> Result<(), Inconsistency> {
         self.index.check()?;
         self.check_sums()?;
-        self.check_blocks()
+        self.check_blocks()?;
+        self.check_pages()
     }
 
     fn check_sums(&self) -> Result<(), Inconsistency> {
         let stats = self.stats();
         let sum = stats.live + stats.padding + stats.cached + stats.pending + stats.in_transit;
-        if sum != stats.held || self.index.capacity() + self.in_transit != self.held {
+        let backed = self.index.capacity() - self.unbacked() - self.claims.hollow;
+        if sum != stats.held || backed + self.outside != self.held {
             return Err(Inconsistency::Conservation(Box::new(stats)));
         }
         let chunks = u64::from(self.index.usage().chunks);
         let deferred = self.deferred.iter().len() as u64;
-        if stats.allocations + deferred != chunks {
+        if stats.allocations + deferred + self.claims.chunks != chunks {
             return Err(Inconsistency::Allocations {
                 allocations: stats.allocations,
                 chunks,
@@ -86,5 +105,43 @@ impl Books {
         memory.sort_by_key(|range| range.start);
         let overlap = memory.windows(2).find(|pair| pair[0].overlaps(pair[1]));
         overlap.map_or(Ok(()), |pair| Err(Inconsistency::Overlap(pair[0], pair[1])))
+    }
+
+    /// Pages are where memory is and nowhere else, as the table counts them.
+    fn check_pages(&self) -> Result<(), Inconsistency> {
+        let (by_page, by_mapping) = self.pages.counted();
+        let is_virtual = self.pages.page_bytes() > 0;
+        let mapped = by_page * self.pages.page_bytes();
+        let spare = self.pages.spare_pages() * self.pages.page_bytes();
+        let differs = by_page != by_mapping || mapped + self.outside != self.held;
+        // A handle between two calls is outside and not spare.
+        if is_virtual && (differs || spare > self.outside) {
+            return Err(Inconsistency::Pages {
+                mapped,
+                spare,
+                held: self.held,
+            });
+        }
+        let backed = |extent: &Extent| self.pages.stretches(extent.offset, extent.bytes);
+        let is_wrong = |extent: &Extent| match extent.state {
+            ExtentState::Free { domain, .. } => {
+                let wanted = !region::is_unbacked(domain);
+                backed(extent)
+                    .iter()
+                    .any(|(.., is_backed)| *is_backed != wanted)
+            }
+            ExtentState::Live { .. } => {
+                self.claims.chunks == 0 && backed(extent).iter().any(|(.., is_backed)| !is_backed)
+            }
+        };
+        let wrong = self
+            .index
+            .extents()
+            .find(|extent| is_virtual && is_wrong(extent));
+        wrong.map_or(Ok(()), |extent| {
+            Err(Inconsistency::Backing {
+                offset: extent.offset,
+            })
+        })
     }
 }

@@ -15,6 +15,13 @@ const AUTOMATIC_BLOCKS: u64 = 256;
 /// Bounds of the automatic block size, in bytes.
 const AUTOMATIC_BYTES: (u64, u64) = (2 << 20, 64 << 20);
 
+/// The automatic boundary of small requests in bytes, and the part of the limit it is at most.
+const AUTOMATIC_SMALL: u64 = 1 << 20;
+const AUTOMATIC_SMALL_SHARE: u64 = 64;
+
+/// A device with fewer pages of the recommended size than this gets the smallest pages it can have.
+const SMALL_DEVICE_PAGES: u64 = 128;
+
 /// How a pool behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPoolConfig {
@@ -32,8 +39,25 @@ pub struct MemoryPoolConfig {
     /// Wholly free Blocks are given back before the pool would grow past the most it ever held; below this many bytes
     /// it grows without giving back. At most the limit.
     pub release_threshold: u64,
+    /// Whether pages are mapped into one range of addresses, or Blocks are taken as they come.
+    pub virtual_addressing: VirtualAddressing,
+    /// With virtual addressing, requests below so many bytes keep to pages of their own; 0 for none. `None` chooses by
+    /// the limit.
+    pub small_below: Option<u64>,
     /// Whether memory freed on one lane may go to another before its last use is complete.
     pub cross_lane: CrossLane,
+}
+
+/// Whether a pool maps pages where they are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VirtualAddressing {
+    /// Where the source has virtual memory; settings for Blocks apply where it has not.
+    Auto,
+    /// Always: a source without virtual memory is an error, and so are settings for Blocks.
+    On,
+    /// Never.
+    Off,
 }
 
 /// Which requests, when nothing held fits, get a Block of just their size instead of one with room for more.
@@ -81,6 +105,8 @@ impl Default for MemoryPoolConfig {
             exact_blocks: ExactBlocks::Automatic,
             limit: PoolLimit::Device,
             release_threshold: 0,
+            virtual_addressing: VirtualAddressing::Auto,
+            small_below: None,
             cross_lane: CrossLane::Wait,
         }
     }
@@ -98,7 +124,10 @@ pub(crate) struct Settings {
     pub(crate) exact_from: u64,
     pub(crate) limit: u64,
     pub(crate) release_threshold: u64,
+    pub(crate) small_below: u64,
     pub(crate) cross_lane: CrossLane,
+    /// Whether pages are mapped, if the source can.
+    pub(crate) is_virtual: bool,
 }
 
 impl Settings {
@@ -106,6 +135,7 @@ impl Settings {
         config: &MemoryPoolConfig,
         source: &dyn BlockSource,
     ) -> Result<Self, ConfigError> {
+        let page = page_bytes(config, source)?;
         let max_align = source.alignment();
         let unit = config.alignment;
         if !unit.is_power_of_two() || !(MIN_ALIGNMENT..=max_align).contains(&unit) {
@@ -115,7 +145,7 @@ impl Settings {
                 maximum: max_align,
             });
         }
-        let block_multiple = source.granularity().max(max_align);
+        let block_multiple = page.unwrap_or_else(|| source.granularity()).max(max_align);
         let limit = limit_bytes(config.limit, source.capacity(), block_multiple)?;
         if limit / unit > u64::from(Tlsf::MAX_UNITS) {
             return Err(ConfigError::LimitTooLarge {
@@ -124,7 +154,9 @@ impl Settings {
                 maximum: u64::from(Tlsf::MAX_UNITS).saturating_mul(unit),
             });
         }
-        let block_bytes = block_bytes(config.block_bytes, limit, block_multiple)?;
+        // Where pages are mapped there are no Blocks to be too large or too small.
+        let given = config.block_bytes.filter(|_| page.is_none());
+        let block_bytes = block_bytes(given, limit, block_multiple)?;
         let settings = Self {
             unit,
             max_align,
@@ -138,7 +170,11 @@ impl Settings {
             },
             limit,
             release_threshold: config.release_threshold,
+            small_below: config
+                .small_below
+                .unwrap_or_else(|| AUTOMATIC_SMALL.min(limit / AUTOMATIC_SMALL_SHARE)),
             cross_lane: config.cross_lane,
+            is_virtual: page.is_some(),
         };
         settings.refuse_what_has_no_effect(config)?;
         Ok(settings)
@@ -157,12 +193,58 @@ impl Settings {
                 limit,
             });
         }
+        match config.small_below {
+            Some(given) if given > limit => return Err(ConfigError::SmallBelow { given, limit }),
+            Some(_) if config.virtual_addressing == VirtualAddressing::Off => {
+                return Err(ConfigError::SmallWithoutPages);
+            }
+            _ => {}
+        }
         match config.exact_blocks {
             ExactBlocks::From(0) => Err(ConfigError::ExactFromZero),
             ExactBlocks::From(given) if given > limit => {
                 Err(ConfigError::ExactFrom { given, limit })
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// Bytes of a page where pages are mapped; `None` for Blocks.
+fn page_bytes(
+    config: &MemoryPoolConfig,
+    source: &dyn BlockSource,
+) -> Result<Option<u64>, ConfigError> {
+    let page = || {
+        let granularity = source.virtual_memory()?.granularity();
+        // On a small device a page of the recommended size would be too much of it.
+        let is_small = source.capacity() / SMALL_DEVICE_PAGES < granularity.recommended;
+        Some(if is_small {
+            granularity.minimum
+        } else {
+            granularity.recommended
+        })
+    };
+    match config.virtual_addressing {
+        VirtualAddressing::Off => Ok(None),
+        VirtualAddressing::Auto => Ok(page()),
+        VirtualAddressing::On => {
+            let defaults = MemoryPoolConfig::default();
+            let blocks = (
+                config.block_bytes,
+                config.growth_percent,
+                config.exact_blocks,
+            );
+            if blocks
+                != (
+                    defaults.block_bytes,
+                    defaults.growth_percent,
+                    defaults.exact_blocks,
+                )
+            {
+                return Err(ConfigError::BlockSettingsWithoutBlocks);
+            }
+            page().map(Some).ok_or(ConfigError::NoVirtualMemory)
         }
     }
 }

@@ -82,6 +82,26 @@ pub enum ConfigError {
     /// Every request would get a Block of its own: that is no pool.
     #[error("Blocks of exact size from 0 bytes on leave nothing to pool")]
     ExactFromZero,
+    /// Virtual addressing was asked for and the source has no virtual memory.
+    #[error("virtual addressing needs virtual memory, which the source does not have")]
+    NoVirtualMemory,
+    /// Virtual addressing was asked for together with settings that only Blocks have.
+    #[error("with virtual addressing there are no Blocks for the block settings to apply to")]
+    BlockSettingsWithoutBlocks,
+    /// Small requests have pages of their own only where there are pages.
+    #[error("a boundary for small requests has no effect without virtual addressing")]
+    SmallWithoutPages,
+    /// Every request would be a small one.
+    #[error("requests below {given} bytes cannot be the small ones under a limit of {limit}")]
+    SmallBelow {
+        /// Boundary given.
+        given: u64,
+        /// Limit in force.
+        limit: u64,
+    },
+    /// The source would not reserve addresses for the pool.
+    #[error("the source would not reserve addresses")]
+    Addresses(#[source] DriverError),
     /// No request could be so large.
     #[error("Blocks of exact size from {given} bytes on are beyond the limit of {limit}")]
     ExactFrom {
@@ -157,7 +177,7 @@ pub enum AllocError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "out of device memory: {requested} bytes requested ({rounded} with rounding); {held} held of a limit of {limit}: \
-     {live} live + {padding} padding + {cached} cached (largest hole {largest_hole}) + {pending} pending; {recovery}"
+     {live} live + {padding} padding + {cached} cached (largest hole {largest_hole}, stealable {stealable}) + {pending} pending; {recovery}"
 )]
 pub struct FullNow {
     /// Bytes asked for.
@@ -174,6 +194,8 @@ pub struct FullNow {
     pub cached: u64,
     /// Longest run of those.
     pub largest_hole: u64,
+    /// Bytes of pages that lie wholly in holes, to be mapped elsewhere; 0 without virtual addressing.
+    pub stealable: u64,
     /// Free bytes whose last use is not known complete.
     pub pending: u64,
     /// Most bytes the pool may hold.

@@ -15,7 +15,9 @@ use crate::allocation::{Allocation, AllocationInfo, PoolId};
 use crate::books::Books;
 use crate::check::Inconsistency;
 use crate::config::{MemoryPoolConfig, Settings};
-use crate::error::{AllocError, ConfigError, FreeError, FreeErrorKind};
+use crate::error::{AllocError, ConfigError, FreeError, FreeErrorKind, FullNow};
+use crate::ladder::OutOfMemoryCallback;
+use crate::placement::{Placement, Translation, VirtualRange};
 use crate::request::Request;
 use crate::reuse::{self, Disposal};
 use crate::snapshot::PoolSnapshot;
@@ -29,7 +31,6 @@ use crate::stats::PoolStats;
 /// Dropping the pool gives every Block back that nobody uses any more. A Block with memory that is still allocated, or
 /// whose last use is not complete, stays with the source: freeing it under running work would be worse. Synchronise
 /// and free first, and nothing is left.
-#[derive(Debug)]
 pub struct DevicePool {
     pub(crate) id: PoolId,
     pub(crate) source: Arc<dyn BlockSource>,
@@ -38,6 +39,8 @@ pub struct DevicePool {
     /// Held by whoever calls the source. Before `books`.
     pub(crate) turn: Mutex<()>,
     pub(crate) books: Mutex<Books>,
+    pub(crate) placement: Placement,
+    pub(crate) callback: Mutex<Option<OutOfMemoryCallback>>,
     last_error: Mutex<Option<DriverError>>,
 }
 
@@ -53,11 +56,18 @@ impl DevicePool {
     ) -> Result<Self, ConfigError> {
         let settings = Settings::new(config, &*source)?;
         let id = PoolId(std::hash::RandomState::new().hash_one(Arc::as_ptr(&source).addr()));
-        let books = Books::new(id, settings.unit).map_err(|_| ConfigError::Alignment {
+        let mut books = Books::new(id, settings.unit).map_err(|_| ConfigError::Alignment {
             given: config.alignment,
             minimum: 1,
             maximum: settings.max_align,
         })?;
+        let placement = match source.virtual_memory().filter(|_| settings.is_virtual) {
+            None => Placement::Blocks,
+            Some(memory) => Placement::Virtual(
+                VirtualRange::reserve(memory, &settings, &mut books)
+                    .map_err(ConfigError::Addresses)?,
+            ),
+        };
         Ok(Self {
             id,
             source,
@@ -65,6 +75,8 @@ impl DevicePool {
             settings,
             turn: Mutex::new(()),
             books: Mutex::new(books),
+            placement,
+            callback: Mutex::new(None),
             last_error: Mutex::new(None),
         })
     }
@@ -92,13 +104,14 @@ impl DevicePool {
     pub fn allocate(&self, request: Request) -> Result<Allocation, AllocError> {
         self.source.status()?;
         self.admit(&request)?;
+        let region = self.placement.region_of(request.bytes);
         let mut books = self.books.lock();
-        if let Some(found) = books.take_at_once(&request, &self.timeline) {
+        if let Some(found) = books.take_at_once(&request, region, &self.timeline) {
             books.counters.hits += 1;
             return Ok(found);
         }
         drop(books);
-        self.allocate_slowly(&request)
+        self.allocate_slowly(&request, region)
     }
 
     /// Takes memory back. It is reused once `last_uses` are reached, and at once by a lane that is ordered behind them.
@@ -124,7 +137,7 @@ impl DevicePool {
             return refuse(allocation, kind);
         }
         let uses = reuse::uses_to_respect(&allocation, last_uses);
-        let disposal = Disposal::of(&uses, &self.timeline);
+        let disposal = Disposal::of(&uses, allocation.region, &self.timeline);
         if self.books.lock().give_back(&allocation, disposal) {
             Ok(())
         } else {
@@ -140,7 +153,31 @@ impl DevicePool {
         books.drain(&self.timeline);
         let excess = books.held.saturating_sub(keep);
         drop(books);
-        self.return_blocks(excess)
+        match &self.placement {
+            Placement::Blocks => self.return_blocks(excess),
+            Placement::Virtual(range) => self.return_pages(range, excess),
+        }
+    }
+
+    /// Calls `callback` when nothing else helped, with no lock held; if it says that it has freed something, the request
+    /// is tried once more. It may free memory of this pool, and must not ask it for any.
+    pub fn on_out_of_memory(&self, callback: impl Fn(&FullNow) -> bool + Send + Sync + 'static) {
+        *self.callback.lock() = Some(Arc::new(callback));
+    }
+
+    /// Whether pages are mapped where they are needed; otherwise the pool holds Blocks.
+    #[must_use]
+    pub const fn has_virtual_addressing(&self) -> bool {
+        matches!(self.placement, Placement::Virtual(_))
+    }
+
+    /// The physical page behind an address; `None` where no page is, and without virtual addressing.
+    #[must_use]
+    pub fn translate(&self, address: DevicePtr) -> Option<Translation> {
+        let books = self.books.lock();
+        let block = books.blocks.containing(address)?;
+        let offset = block.offset + address.checked_offset_from(block.range.start)?;
+        books.pages.translate(offset)
     }
 
     /// The counters now. Costs a short lock and a step per lane.
@@ -162,7 +199,7 @@ impl DevicePool {
         let ExtentState::Live { padding } = extent.state else {
             return None;
         };
-        if books.deferred.contains(extent.id) {
+        if books.deferred.contains(&extent) {
             return None;
         }
         Some(AllocationInfo {
@@ -248,5 +285,19 @@ impl Drop for DevicePool {
             return;
         }
         self.trim(0);
+        if let Placement::Virtual(range) = &self.placement {
+            self.release_addresses(range);
+        }
+    }
+}
+
+impl std::fmt::Debug for DevicePool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DevicePool")
+            .field("id", &self.id)
+            .field("source", &self.source)
+            .field("settings", &self.settings)
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
     }
 }

@@ -14,6 +14,7 @@ use piton_suballoc::Domain;
 use piton_timeline::{Frontier, LaneId, Reuse, Timeline, Timepoint};
 
 use crate::allocation::Allocation;
+use crate::region::Region;
 
 /// Where freed memory goes.
 #[derive(Debug)]
@@ -27,14 +28,14 @@ pub(crate) enum Disposal {
 }
 
 impl Disposal {
-    /// Of memory with these last uses, by what is known complete: a load per point.
-    pub(crate) fn of(uses: &Frontier, timeline: &Timeline) -> Self {
+    /// Of memory of a region with these last uses, by what is known complete: a load per point.
+    pub(crate) fn of(uses: &Frontier, region: Region, timeline: &Timeline) -> Self {
         let pending = |point: &&Timepoint| !timeline.is_known_complete(**point);
         let mut points = uses.points().iter().filter(pending);
         let Some(first) = points.next() else {
             return Self::Anyone;
         };
-        match (points.next(), domain_of(first.lane)) {
+        match (points.next(), region.of_lane(first.lane)) {
             (None, Some(domain)) => Self::Lane(domain, *first),
             _ => Self::Deferred(uses.points().iter().filter(pending).copied().collect()),
         }
@@ -63,10 +64,4 @@ pub(crate) fn may_take(
         Reuse::AfterWait(_) if !waits_allowed => Reuse::No,
         answer => answer,
     }
-}
-
-/// The domain of memory pending on a lane. Seqs go on growing when a lane's slot gets a new lane, so the domain is the
-/// slot's. `None` past the last domain: such memory is deferred instead.
-pub(crate) const fn domain_of(lane: LaneId) -> Option<Domain> {
-    Domain::new(lane.index)
 }

@@ -5,6 +5,7 @@ use piton_suballoc::ExtentState;
 
 use crate::block::Block;
 use crate::books::Books;
+use crate::region;
 
 /// All Blocks of a pool, in order of address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +50,8 @@ pub enum ChunkState {
         /// Slot of the lane that used it last; `None` if several did.
         lane: Option<u32>,
     },
+    /// Addresses that no page backs: no memory.
+    Unbacked,
 }
 
 impl PoolSnapshot {
@@ -66,11 +69,12 @@ impl PoolSnapshot {
 fn block_of(books: &Books, block: &Block) -> BlockSnapshot {
     let chunks = books.index.extents_of(block.offset).filter_map(|extent| {
         let state = match extent.state {
-            ExtentState::Live { .. } if books.deferred.contains(extent.id) => {
+            ExtentState::Live { .. } if books.deferred.contains(&extent) => {
                 ChunkState::Pending { lane: None }
             }
             ExtentState::Live { padding } => ChunkState::Live { padding },
-            ExtentState::Free { domain, .. } => match domain.number() {
+            ExtentState::Free { domain, .. } => match region::slot_of(domain) {
+                None if region::is_unbacked(domain) => ChunkState::Unbacked,
                 None => ChunkState::Cached,
                 lane => ChunkState::Pending { lane },
             },

@@ -12,7 +12,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use piton_driver::{Device, DevicePtr, DriverError};
+use piton_driver::{Device, DevicePtr, DriverError, VirtualMemory};
 
 /// Gives and takes Blocks of device memory.
 ///
@@ -51,6 +51,11 @@ pub unsafe trait BlockSource: Debug + Send + Sync {
     /// # Errors
     /// Any [`DriverError`], and the Block is still allocated.
     unsafe fn free(&self, block: DevicePtr) -> Result<(), DriverError>;
+
+    /// Pages mapped at addresses of the caller's choice, where the device has them. The answer does not change.
+    fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
+        None
+    }
 
     /// Keeps an error that no caller can be given.
     fn record_error(&self, error: DriverError);
@@ -93,6 +98,10 @@ unsafe impl BlockSource for DeviceBlocks {
     unsafe fn free(&self, block: DevicePtr) -> Result<(), DriverError> {
         // SAFETY: the caller promises the same of the same memory.
         unsafe { self.0.memory().free(block) }
+    }
+
+    fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
+        self.0.virtual_memory()
     }
 
     fn record_error(&self, error: DriverError) {

@@ -19,7 +19,11 @@ pub struct PoolStats {
     pub block_allocations: u64,
     /// Calls to the source to take a Block back, failed ones too.
     pub block_frees: u64,
-    /// Blocks held.
+    /// Calls to the source for virtual memory: create, destroy, map and unmap, failed ones too.
+    pub page_calls: u64,
+    /// Bytes of pages taken from holes to be mapped elsewhere or given back.
+    pub stolen: u64,
+    /// Blocks held, or address ranges reserved.
     pub blocks: u64,
     /// Allocations in use.
     pub allocations: u64,
@@ -31,7 +35,7 @@ pub struct PoolStats {
     pub cached: u64,
     /// Free bytes whose last use is not known complete.
     pub pending: u64,
-    /// Bytes of Blocks that are on their way back to the source.
+    /// Bytes on their way: Blocks going back to the source, pages being mapped, unmapped, or mapped nowhere.
     pub in_transit: u64,
     /// Bytes of all Blocks.
     pub held: u64,
@@ -47,10 +51,14 @@ pub(crate) struct Counters {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     pub(crate) frees: u64,
+    /// Bytes of all of them, with rounding.
+    pub(crate) freed_bytes: u64,
     pub(crate) out_of_memory: u64,
     pub(crate) waits: u64,
     pub(crate) block_allocations: u64,
     pub(crate) block_frees: u64,
+    pub(crate) page_calls: u64,
+    pub(crate) stolen: u64,
     pub(crate) peak_live: u64,
     pub(crate) peak_held: u64,
 }

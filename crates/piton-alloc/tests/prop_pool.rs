@@ -7,7 +7,7 @@
 mod source;
 mod world;
 
-use piton_alloc::{CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit};
+use piton_alloc::{CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit, VirtualAddressing};
 use proptest::prelude::*;
 use source::GRANULE;
 use world::{Uses, World};
@@ -105,6 +105,24 @@ proptest! {
         program in prop::collection::vec(steps(), 1..150),
     ) {
         let mut world = World::new(CAPACITY, &config);
+        for step in program {
+            run(&mut world, step);
+        }
+        world.finish();
+    }
+
+    #[test]
+    fn no_program_makes_two_unordered_users_share_a_byte_where_pages_are_mapped(
+        config in configs(),
+        small_pages in 0u64..4,
+        program in prop::collection::vec(steps(), 1..150),
+    ) {
+        let config = MemoryPoolConfig {
+            virtual_addressing: VirtualAddressing::Auto,
+            small_below: Some(small_pages * GRANULE / 2),
+            ..config
+        };
+        let mut world = World::with_pages(CAPACITY, &config);
         for step in program {
             run(&mut world, step);
         }

@@ -11,6 +11,7 @@
 
 pub mod checker;
 mod lanes;
+mod minimum;
 mod player;
 mod sampler;
 pub mod summary;
@@ -20,12 +21,24 @@ use std::path::Path;
 use piton_alloc::{AllocError, ConfigError, FreeErrorKind};
 use piton_sim::SimError;
 use piton_timeline::TimelineError;
+use serde::Serialize;
 
 use crate::trace::{TraceError, TraceReader};
 
 pub use checker::Violation;
+pub use minimum::{CallsAt, Minimum};
 pub use player::Tally;
 pub use summary::TraceResult;
+
+/// Where the pool's memory lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// Pages mapped into one range of addresses.
+    Virtual,
+    /// Blocks as the device gives them.
+    Blocks,
+}
 
 /// How to replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +51,10 @@ pub struct ReplayOptions {
     pub repeat: usize,
     /// Verify every hand-out in the observing pass?
     pub is_checked: bool,
+    /// Where the pool's memory lies.
+    pub placement: Placement,
+    /// Look for the smallest device that serves every request?
+    pub finds_minimum: bool,
 }
 
 impl Default for ReplayOptions {
@@ -47,6 +64,8 @@ impl Default for ReplayOptions {
             lag: 0,
             repeat: 3,
             is_checked: false,
+            placement: Placement::Virtual,
+            finds_minimum: false,
         }
     }
 }
@@ -119,5 +138,10 @@ pub fn replay_file(
         nanoseconds.push(player::time(TraceReader::open(path)?, options)?);
         pass_done();
     }
-    Ok(TraceResult::new(path, observed, &nanoseconds))
+    let minimum = if options.finds_minimum {
+        Some(minimum::find(TraceReader::open(path)?, options, &observed)?)
+    } else {
+        None
+    };
+    Ok(TraceResult::new(path, observed, &nanoseconds, minimum))
 }

@@ -24,14 +24,9 @@ pub(crate) struct Fit {
 impl Fit {
     /// Where in the extent the request would start, if it fits.
     pub(crate) fn start_in(self, record: &Record) -> Option<u32> {
-        self.start_between(record.offset, record.end())
-    }
-
-    /// Where between two offsets, in units, the request would start, if it fits.
-    pub(crate) fn start_between(self, offset: u32, end: u32) -> Option<u32> {
-        let start = offset.checked_next_multiple_of(self.align)?;
+        let start = record.offset.checked_next_multiple_of(self.align)?;
         let needed = start.checked_add(self.units)?;
-        (needed <= end).then_some(start)
+        (needed <= record.end()).then_some(start)
     }
 
     /// The extent to place the request in.

@@ -7,7 +7,7 @@
 //! - no two neighbouring free extents have the same domain;
 //! - `live + padding + free of all domains = capacity`.
 
-mod join;
+mod claim;
 mod links;
 mod ranges;
 
@@ -195,16 +195,7 @@ impl Tlsf {
     ///
     /// Looks at what it moves and at one extent more. Does nothing for [`Domain::SHARED`] itself.
     pub fn release_up_to(&mut self, domain: Domain, stamp: u64) -> u64 {
-        let mut moved = 0;
-        while let Some(oldest) = self.oldest(domain) {
-            if self.records.order(oldest).stamp > stamp {
-                break;
-            }
-            moved += self.bytes(self.records.at(oldest).units);
-            self.unhang(oldest, domain);
-            self.merge_into(oldest, Domain::SHARED, 0);
-        }
-        moved
+        self.release_to(domain, stamp, Domain::SHARED)
     }
 
     /// Forgets a domain that has nothing free, so that its bins can serve another. Unknown domains are fine.

@@ -42,10 +42,10 @@ enum Step {
         pick: usize,
         bytes: u64,
     },
-    Join {
-        domain: Domain,
-        bytes: u64,
-        align: u64,
+    Claim {
+        at: usize,
+        units: u64,
+        from: Option<usize>,
     },
     AddRange {
         units: u64,
@@ -90,8 +90,8 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (domains(), 0u64..25).prop_map(|(domain, stamp)| Step::Release { domain, stamp }),
         1 => domains().prop_map(|domain| Step::Remove { domain }),
         1 => (any::<usize>(), sizes()).prop_map(|(pick, bytes)| Step::Cut { pick, bytes }),
-        2 => (domains(), sizes(), alignments())
-            .prop_map(|(domain, bytes, align)| Step::Join { domain, bytes, align }),
+        2 => (any::<usize>(), 0u64..50, any::<Option<usize>>())
+            .prop_map(|(at, units, from)| Step::Claim { at, units, from }),
         1 => (0u64..60).prop_map(|units| Step::AddRange { units }),
         1 => any::<usize>().prop_map(|pick| Step::RemoveRange { pick }),
     ]
@@ -161,11 +161,7 @@ impl Pair {
                 prop_assert_eq!(self.range.remove_domain(domain), expected);
             }
             Step::Cut { pick, bytes } if !self.live.is_empty() => self.cut(pick, bytes)?,
-            Step::Join {
-                domain,
-                bytes,
-                align,
-            } => self.join(domain, bytes, align)?,
+            Step::Claim { at, units, from } => self.claim(at, units, from)?,
             Step::AddRange { units } => {
                 let added = self.range.add_range(units * UNIT);
                 prop_assert_eq!(added.is_ok(), units > 0);
@@ -219,22 +215,28 @@ impl Pair {
         Ok(())
     }
 
-    fn join(&mut self, domain: Domain, bytes: u64, align: u64) -> Result<(), TestCaseError> {
-        let rounded = bytes.max(1).div_ceil(UNIT).saturating_mul(UNIT);
-        let possible = align.is_power_of_two() && rounded <= CAPACITY && align <= 1 << 32;
-        let outcomes = if domain.is_shared() || !possible {
-            Vec::new()
-        } else {
-            self.model.joined(domain, rounded, align)
+    /// Claims what begins in the middle of some extent, walking from some extent below it or from the range's start.
+    fn claim(&mut self, at: usize, units: u64, from: Option<usize>) -> Result<(), TestCaseError> {
+        let extents: Vec<_> = self.range.extents().collect();
+        let Some(extent) = extents.get(at % extents.len().max(1)) else {
+            return Ok(());
         };
-        let joined = self.range.join_run(domain, bytes, align);
-        prop_assert_eq!(joined, !outcomes.is_empty());
-        if joined {
-            let pieces = self.pieces();
-            let outcome = outcomes.into_iter().find(|model| model.pieces == pieces);
-            prop_assert!(outcome.is_some(), "no run joined alone looks like this");
-            self.model = outcome.unwrap_or_else(Model::new);
-            prop_assert!(self.model.has_room(domain, rounded, align));
+        let offset = extent.offset + extent.bytes / UNIT / 2 * UNIT;
+        let bytes = units * UNIT;
+        let below = |id| {
+            let mut id = id;
+            for _ in 0..from.unwrap_or(0) % 4 {
+                id = self.range.below(id).map_or(id, |below| below.id);
+            }
+            id
+        };
+        let from = from.map(|_| below(extent.id));
+        let possible = self.model.claim(offset, bytes);
+        let claimed = self.range.claim(offset, bytes, from);
+        prop_assert_eq!(claimed.is_some(), possible);
+        if let Some(chunk) = claimed {
+            prop_assert_eq!((chunk.offset, chunk.bytes), (offset, bytes));
+            self.live.push(chunk);
         }
         Ok(())
     }

@@ -223,21 +223,34 @@ fn touching_ranges_stay_apart() {
 }
 
 #[test]
-fn a_lanes_extent_joins_shared_neighbours_when_only_together_they_fit() {
+fn a_run_of_several_domains_is_claimed_as_one_chunk() {
     let mut range = range(12);
     let chunks: Vec<_> = (0..3).map(|_| take(&mut range, 3)).collect();
     range.free(chunks[1].0, lane(0), 8).expect("live");
     range.free(chunks[0].0, Domain::SHARED, 0).expect("live");
-    assert!(range.allocate(lane(0), 6 * UNIT, 1).is_none());
-    assert!(!range.join_run(lane(0), 7 * UNIT, 1));
-    assert!(range.join_run(lane(0), 6 * UNIT, 1));
+    assert!(range.allocate(lane(0), 4 * UNIT, 1).is_none());
+    assert_eq!(range.claim(UNIT, 7 * UNIT, None), None, "the third is live");
+    let claimed = range
+        .claim(UNIT, 4 * UNIT, None)
+        .expect("all of it is free");
+    assert_eq!((claimed.offset, claimed.bytes), (UNIT, 4 * UNIT));
+    // What was not claimed stays whose it was.
+    assert_eq!(range.domain_usage(lane(0)).bytes, UNIT);
     assert_eq!(range.domain_usage(lane(0)).newest, 8);
-    assert_eq!(
-        range
-            .allocate(lane(0), 6 * UNIT, 1)
-            .map(|chunk| chunk.offset),
-        Some(0)
-    );
+    let below = range.below(claimed.id).map(|extent| extent.bytes);
+    let above = range.above(claimed.id).map(|extent| extent.stamp());
+    assert_eq!((below, above), (Some(UNIT), Some(8)));
+}
+
+#[test]
+fn what_is_released_may_go_to_another_domain() {
+    let mut range = range(4);
+    let (id, _) = take(&mut range, 4);
+    range.free(id, lane(0), 3).expect("live");
+    assert_eq!(range.release_to(lane(0), 2, lane(1)), 0);
+    assert_eq!(range.release_to(lane(0), 3, lane(0)), 0);
+    assert_eq!(range.release_to(lane(0), 3, lane(1)), 4 * UNIT);
+    assert_eq!(range.domain_usage(lane(1)).bytes, 4 * UNIT);
 }
 
 #[test]

@@ -7,10 +7,13 @@
     reason = "each test file uses a part; implementing the trait is unsafe"
 )]
 
+mod pages;
+
 use std::collections::BTreeMap;
 
+use pages::Pages;
 use piton_alloc::BlockSource;
-use piton_driver::{DeviceId, DevicePtr, DriverError, ErrorKind, Operation};
+use piton_driver::{DeviceId, DevicePtr, DriverError, ErrorKind, Operation, VirtualMemory};
 use piton_sync::Mutex;
 
 pub(crate) const GRANULE: u64 = 4096;
@@ -19,6 +22,7 @@ pub(crate) const GRANULE: u64 = 4096;
 struct State {
     /// Start and length of what is allocated.
     live: BTreeMap<u64, u64>,
+    pages: Pages,
     calls: u64,
     /// The call that fails, counted as `calls` is.
     fail_at: Option<u64>,
@@ -30,6 +34,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct Books {
     capacity: u64,
+    has_virtual_memory: bool,
     state: Mutex<State>,
 }
 
@@ -37,7 +42,16 @@ impl Books {
     pub(crate) fn new(capacity: u64) -> Self {
         Self {
             capacity,
+            has_virtual_memory: false,
             state: Mutex::default(),
+        }
+    }
+
+    /// A device that maps pages too.
+    pub(crate) fn with_pages(capacity: u64) -> Self {
+        Self {
+            has_virtual_memory: true,
+            ..Self::new(capacity)
         }
     }
 
@@ -46,6 +60,11 @@ impl Books {
         let mut state = self.state.lock();
         state.fail_at = Some(state.calls + n);
         state.fired = false;
+    }
+
+    /// Takes back what [`fail_call`](Self::fail_call) planned.
+    pub(crate) fn fail_no_call(&self) {
+        self.state.lock().fail_at = None;
     }
 
     pub(crate) fn has_fired(&self) -> bool {
@@ -61,7 +80,19 @@ impl Books {
     }
 
     pub(crate) fn held(&self) -> u64 {
-        self.state.lock().live.values().sum()
+        self.state.lock().held()
+    }
+
+    /// Whether all of a stretch of addresses has memory.
+    pub(crate) fn backs(&self, start: u64, end: u64) -> bool {
+        let state = self.state.lock();
+        let inside = |(&block, &bytes): (&u64, &u64)| block <= start && end <= block + bytes;
+        state.live.iter().any(inside) || state.pages.backs(start, end)
+    }
+
+    /// Address ranges that are reserved.
+    pub(crate) fn reservations(&self) -> usize {
+        self.state.lock().pages.reservations()
     }
 
     pub(crate) fn blocks(&self) -> Vec<(u64, u64)> {
@@ -79,6 +110,10 @@ impl Books {
 }
 
 impl State {
+    fn held(&self) -> u64 {
+        self.live.values().sum::<u64>() + self.pages.held()
+    }
+
     fn count(&mut self, operation: Operation) -> Result<(), DriverError> {
         self.calls += 1;
         if self.fail_at == Some(self.calls) {
@@ -132,7 +167,7 @@ unsafe impl BlockSource for Books {
         assert!(bytes > 0 && bytes.is_multiple_of(GRANULE));
         let mut state = self.state.lock();
         state.count(Operation::AllocateMemory)?;
-        let free = self.capacity - state.live.values().sum::<u64>();
+        let free = self.capacity - state.held();
         if bytes > free {
             let kind = ErrorKind::OutOfMemory {
                 requested: bytes,
@@ -152,6 +187,10 @@ unsafe impl BlockSource for Books {
         let freed = state.live.remove(&block.address());
         assert!(freed.is_some(), "only Blocks that are allocated are freed");
         Ok(())
+    }
+
+    fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
+        self.has_virtual_memory.then_some(self)
     }
 
     fn record_error(&self, error: DriverError) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::replay::{ReplayError, ReplayOptions, TraceResult, replay_file, summary};
+use crate::replay::{Placement, ReplayError, ReplayOptions, TraceResult, replay_file, summary};
 use crate::report;
 
 use super::{Failure, Output, size};
@@ -18,9 +18,13 @@ pub(super) struct Options {
     /// Traces: gzip'd or plain CSV, one event a line.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Memory of the simulated device, such as 24GiB.
-    #[arg(long, value_name = "BYTES", default_value = "192GiB", value_parser = capacity)]
-    capacity: u64,
+    /// Memory of the simulated device, such as 24GiB. `min` plays on 192GiB first and then looks for the smallest device
+    /// that serves every request.
+    #[arg(long, value_name = "BYTES|min", default_value = "192GiB", value_parser = capacity)]
+    capacity: Capacity,
+    /// Where the pool's memory lies.
+    #[arg(long, value_enum, default_value = "virtual")]
+    placement: Placement,
     /// Events after which a piece of work is complete; until then only its own stream reuses its memory without a wait.
     /// With 0 the host sees everything complete at once, as figures of other allocators are usually taken.
     #[arg(long, value_name = "EVENTS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
@@ -39,19 +43,34 @@ pub(super) struct Options {
     output: Option<PathBuf>,
 }
 
-fn capacity(text: &str) -> Result<u64, String> {
+/// Memory of the simulated device.
+#[derive(Debug, Clone, Copy)]
+enum Capacity {
+    Bytes(u64),
+    Smallest,
+}
+
+fn capacity(text: &str) -> Result<Capacity, String> {
+    if text == "min" {
+        return Ok(Capacity::Smallest);
+    }
     match size::parse(text) {
         Ok(bytes) if bytes > MAX_CAPACITY => {
             Err("more than the 2 TiB a simulated device can have".to_owned())
         }
-        Ok(bytes) => Ok(bytes),
+        Ok(bytes) => Ok(Capacity::Bytes(bytes)),
         Err(error) => Err(error.to_string()),
     }
 }
 
 pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
     let replay = ReplayOptions {
-        capacity: options.capacity,
+        capacity: match options.capacity {
+            Capacity::Bytes(bytes) => bytes,
+            Capacity::Smallest => ReplayOptions::default().capacity,
+        },
+        finds_minimum: matches!(options.capacity, Capacity::Smallest),
+        placement: options.placement,
         lag: options.lag as usize,
         repeat: options.repeat as usize,
         is_checked: options.check,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use piton_alloc::{AllocError, Allocation, DevicePool, MemoryPoolConfig, PoolStats, Request};
+use piton_alloc::{
+    AllocError, Allocation, DevicePool, MemoryPoolConfig, PoolStats, Request, VirtualAddressing,
+};
 use piton_driver::{DeviceId, Driver};
 use piton_sim::{Backing, DeviceConfig, SimConfig, SimDevice, SimDriver};
 use piton_timeline::{Frontier, Timeline};
@@ -14,10 +16,10 @@ use crate::trace::{CheckedEvent, TraceError, TraceEvent, TraceReader};
 use super::checker::{Checker, Use};
 use super::lanes::Lanes;
 use super::sampler::Sampler;
-use super::{ReplayError, ReplayOptions};
+use super::{Placement, ReplayError, ReplayOptions};
 
 /// Bytes of the simulated device's pages.
-const PAGE_BYTES: u64 = 2 << 20;
+pub(super) const PAGE_BYTES: u64 = 2 << 20;
 /// Events between two looks at the clock: enough that looking costs nothing.
 const BATCH: usize = 4096;
 
@@ -34,7 +36,9 @@ pub struct Tally {
     pub pool: PoolStats,
     /// Most bytes the device had given away at once, as counted by the device.
     pub peak_held: u64,
-    /// Calls to allocate or free device memory, as counted by the driver.
+    /// Allocations asked for.
+    pub allocations: u64,
+    /// Calls for device memory of either kind, as counted by the driver.
     pub driver_calls: u64,
     /// Memory over the events; empty for timed passes.
     pub samples: Vec<MemorySample>,
@@ -62,6 +66,22 @@ pub(super) fn observe(
         samples: sampler.into_samples(),
         ..player.finish()
     })
+}
+
+/// One pass that stops at the first refusal, if told to; what it came to.
+pub(super) fn play_all(
+    events: &[CheckedEvent],
+    options: &ReplayOptions,
+    stops: bool,
+) -> Result<Tally, ReplayError> {
+    let mut player = Player::new(options)?;
+    for event in events {
+        player.play(*event)?;
+        if stops && player.tally.out_of_memory > 0 {
+            break;
+        }
+    }
+    Ok(player.finish())
 }
 
 /// One pass that does nothing else; returns nanoseconds per operation of the pool. Reading the trace is not counted, the
@@ -127,8 +147,14 @@ impl Player {
         let driver = SimDriver::new(SimConfig::uniform(1, &device))?;
         let opened = driver.open(DeviceId(0))?;
         let timeline = Timeline::new();
-        let pool =
-            DevicePool::on_device(opened, Arc::clone(&timeline), &MemoryPoolConfig::default())?;
+        let config = MemoryPoolConfig {
+            virtual_addressing: match options.placement {
+                Placement::Virtual => VirtualAddressing::On,
+                Placement::Blocks => VirtualAddressing::Off,
+            },
+            ..MemoryPoolConfig::default()
+        };
+        let pool = DevicePool::on_device(opened, Arc::clone(&timeline), &config)?;
         let device = driver
             .device(DeviceId(0))
             .ok_or(piton_sim::SimError::UnknownDevice {
@@ -158,6 +184,7 @@ impl Player {
 
     fn allocate(&mut self, slot: usize, bytes: u64, stream: u16) -> Result<(), ReplayError> {
         self.tally.operations += 1;
+        self.tally.allocations += 1;
         if slot >= self.blocks.len() {
             self.blocks.resize_with(slot + 1, || None);
         }
@@ -272,10 +299,23 @@ fn uses(lanes: &Lanes, points: &Frontier) -> Vec<Use> {
 }
 
 fn driver_calls(driver: &SimDriver) -> u64 {
-    use piton_driver::Operation::{AllocateMemory, FreeMemory};
+    use piton_driver::Operation::{
+        AllocateMemory, CreatePhysical, DestroyPhysical, FreeMemory, Map, ReleaseAddresses,
+        ReserveAddresses, Unmap,
+    };
     let calls = driver.calls();
-    [AllocateMemory, FreeMemory]
+    let blocks = [AllocateMemory, FreeMemory];
+    let pages = [
+        ReserveAddresses,
+        ReleaseAddresses,
+        CreatePhysical,
+        DestroyPhysical,
+        Map,
+        Unmap,
+    ];
+    blocks
         .iter()
+        .chain(&pages)
         .filter_map(|operation| calls.get(operation))
         .sum()
 }

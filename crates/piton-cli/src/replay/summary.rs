@@ -9,8 +9,9 @@ use serde::Serialize;
 use crate::quantity;
 use crate::report::{self, Column, Fact, MemoryView, ReportData, TimeAxis};
 
-use super::ReplayOptions;
+use super::minimum::{CallsAt, Minimum};
 use super::player::Tally;
+use super::{Placement, ReplayOptions};
 
 /// What the pool made of one trace. Sizes are bytes.
 #[derive(Debug, Clone, Serialize)]
@@ -25,7 +26,7 @@ pub struct TraceResult {
     pub peak_held: u64,
     /// Peak held over peak live: 1 is perfect.
     pub ratio: f64,
-    /// Calls to allocate or free device memory.
+    /// Calls for device memory: allocate and free, or reserve, create, map, unmap, destroy and release.
     pub driver_calls: u64,
     /// Nanoseconds per allocation or free: median of the timed passes; absent without any.
     pub ns_per_operation: Option<f64>,
@@ -37,13 +38,21 @@ pub struct TraceResult {
     pub hits: u64,
     /// Allocations that needed more.
     pub misses: u64,
+    /// The smallest device that runs the trace, if it was looked for.
+    pub minimum: Option<Minimum>,
     #[serde(skip)]
     samples: Vec<report::MemorySample>,
 }
 
 impl TraceResult {
-    pub(super) fn new(path: &Path, tally: Tally, nanoseconds: &[f64]) -> Self {
+    pub(super) fn new(
+        path: &Path,
+        tally: Tally,
+        nanoseconds: &[f64],
+        minimum: Option<Minimum>,
+    ) -> Self {
         Self {
+            minimum,
             trace: trace_name(path),
             events: tally.events,
             peak_live: tally.pool.peak_live,
@@ -57,6 +66,15 @@ impl TraceResult {
             misses: tally.pool.misses,
             samples: tally.samples,
         }
+    }
+}
+
+impl TraceResult {
+    /// Bytes of the smallest device over peak live bytes.
+    #[must_use]
+    pub fn minimum_ratio(&self) -> Option<f64> {
+        let minimum = self.minimum.as_ref()?;
+        Some(ratio(minimum.capacity, self.peak_live))
     }
 }
 
@@ -97,7 +115,7 @@ fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| (sum / f64::from(count)).exp())
 }
 
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 11] = [
     "trace",
     "events",
     "peak live",
@@ -107,6 +125,8 @@ const COLUMNS: [&str; 9] = [
     "ns per op",
     "out of memory",
     "waits",
+    "min / live",
+    "calls per alloc at 1.00 1.01 1.02 1.05",
 ];
 
 fn row(result: &TraceResult) -> Vec<String> {
@@ -122,7 +142,25 @@ fn row(result: &TraceResult) -> Vec<String> {
             .map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}")),
         quantity::count(result.out_of_memory),
         quantity::count(result.waits),
+        result
+            .minimum_ratio()
+            .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.4}")),
+        result
+            .minimum
+            .as_ref()
+            .map_or_else(|| "-".to_owned(), |minimum| curve(&minimum.curve)),
     ]
+}
+
+/// Driver calls for each allocation, on devices of growing size; `!` where a request was refused.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn curve(points: &[CallsAt]) -> String {
+    let point = |at: &CallsAt| {
+        let share = at.driver_calls as f64 / at.allocations.max(1) as f64;
+        let mark = if at.out_of_memory > 0 { "!" } else { "" };
+        format!("{share:.3}{mark}")
+    };
+    points.iter().map(point).collect::<Vec<_>>().join(" ")
 }
 
 /// The line below more than one trace.
@@ -137,6 +175,8 @@ fn mean_row(results: &[TraceResult]) -> Option<Vec<String>> {
         geometric_mean(results.iter().map(|result| result.ratio))?
     );
     let ns = geometric_mean(results.iter().filter_map(|result| result.ns_per_operation));
+    let minimum = geometric_mean(results.iter().filter_map(TraceResult::minimum_ratio));
+    row[9] = minimum.map_or_else(|| "-".to_owned(), |minimum| format!("{minimum:.4}"));
     row[6] = ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
     Some(row)
 }
@@ -159,6 +199,7 @@ pub fn table(results: &[TraceResult]) -> String {
 #[derive(Serialize)]
 struct Json<'a> {
     capacity: u64,
+    placement: Placement,
     lag: usize,
     repeat: usize,
     checked: bool,
@@ -173,6 +214,7 @@ struct Json<'a> {
 pub fn json(results: &[TraceResult], options: &ReplayOptions) -> serde_json::Result<String> {
     serde_json::to_string_pretty(&Json {
         capacity: options.capacity,
+        placement: options.placement,
         lag: options.lag,
         repeat: options.repeat,
         checked: options.is_checked,
@@ -253,7 +295,7 @@ fn facts(results: &[TraceResult]) -> Vec<Fact> {
     facts.push(fact(
         "driver calls",
         total(|r| r.driver_calls),
-        "allocate and free".to_owned(),
+        "for device memory, of either kind".to_owned(),
     ));
     facts.push(fact(
         "out of memory",

@@ -85,34 +85,43 @@ impl Model {
             && !self.starts.contains(&high.offset)
     }
 
-    /// Every way in which neighbouring pieces of the domain and the shared one can be joined to hold a request.
-    pub(crate) fn joined(&self, domain: Domain, bytes: u64, align: u64) -> Vec<Self> {
-        let both = [domain, Domain::SHARED];
-        let mut outcomes = Vec::new();
-        let mut at = 0;
-        while at < self.pieces.len() {
-            let first = at;
-            while self.touches(at, &both) {
-                at += 1;
-            }
-            let run = &self.pieces[first..=at];
-            let (offset, end) = (run[0].offset, run[run.len() - 1].end());
-            let fits = offset.next_multiple_of(align) + bytes <= end;
-            if fits
-                && run.iter().any(|piece| piece.is_free_in(domain))
-                && run
-                    .iter()
-                    .all(|piece| both.iter().any(|&of| piece.is_free_in(of)))
-            {
-                let mut joined = self.clone();
-                for piece in run.iter().filter(|piece| piece.is_free_in(Domain::SHARED)) {
-                    joined.give(piece.offset, domain, 0);
-                }
-                outcomes.push(joined);
-            }
-            at += 1;
+    /// Makes `[offset, offset + bytes)` live if all of it is free and in one range; says whether it was.
+    pub(crate) fn claim(&mut self, offset: u64, bytes: u64) -> bool {
+        let end = offset + bytes;
+        let inside = |piece: &Piece| piece.offset < end && offset < piece.end();
+        let crosses = self
+            .starts
+            .iter()
+            .any(|start| (offset + 1..end).contains(start));
+        let is_free = |piece: &Piece| matches!(piece.state, State::Free { .. });
+        let pieces = || self.pieces.iter().filter(|piece| inside(piece));
+        let reaches = pieces()
+            .map(Piece::end)
+            .max()
+            .is_some_and(|last| last >= end);
+        if bytes == 0 || crosses || !reaches || !pieces().all(is_free) {
+            return false;
         }
-        outcomes
+        let low = pieces()
+            .next()
+            .copied()
+            .filter(|piece| piece.offset < offset);
+        let high = pieces()
+            .next_back()
+            .copied()
+            .filter(|piece| piece.end() > end);
+        self.pieces.retain(|piece| !inside(piece));
+        let live = State::Live { padding: 0 };
+        let low = low.map(|piece| (piece.offset, offset, piece.state));
+        let high = high.map(|piece| (end, piece.end(), piece.state));
+        let parts = [low, Some((offset, end, live)), high].into_iter().flatten();
+        self.pieces.extend(parts.map(|(start, end, state)| Piece {
+            offset: start,
+            bytes: end - start,
+            state,
+        }));
+        self.pieces.sort_by_key(|piece| piece.offset);
+        true
     }
 
     /// Cuts a live piece for a request of `bytes`; `kept` is that rounded to units.

@@ -18,15 +18,14 @@
 )]
 
 use piton_driver::{DeviceRange, DriverError};
-use piton_sync::MutexGuard;
 
 use crate::allocation::Allocation;
 use crate::block::Block;
 use crate::books::Books;
-use crate::config::{CrossLane, Settings};
-use crate::error::{AllocError, FullNow};
+use crate::config::Settings;
 use crate::pool::DevicePool;
 use crate::recovery::Recovery;
+use crate::region::Region;
 use crate::request::Request;
 
 impl Settings {
@@ -47,42 +46,9 @@ impl Settings {
 }
 
 impl DevicePool {
-    /// Everything that is tried after the first look found nothing.
-    #[cold]
-    pub(crate) fn allocate_slowly(&self, request: &Request) -> Result<Allocation, AllocError> {
-        let turn = self.turn.lock();
-        let mut recovery = Recovery::default();
-        let waits = self.settings.cross_lane == CrossLane::Wait;
-        let mut books = self.books.lock();
-        books.counters.misses += 1;
-        if let Some(found) = books.recover(request, &self.timeline, waits, &mut recovery) {
-            return Ok(found);
-        }
-        drop(books);
-        let grown = self.grow(request, &mut recovery);
-        if let Ok(None) | Err(_) = grown
-            && self.settings.cross_lane == CrossLane::WaitWhenFull
-            && let Some(found) =
-                self.books
-                    .lock()
-                    .recover(request, &self.timeline, true, &mut recovery)
-        {
-            return Ok(found);
-        }
-        drop(turn);
-        match grown {
-            Ok(Some(found)) => Ok(found),
-            Ok(None) => Err(self.full_now(request, recovery, None)),
-            Err(error) if error.is_out_of_memory() => {
-                Err(self.full_now(request, recovery, Some(error)))
-            }
-            Err(error) => Err(AllocError::Driver(error)),
-        }
-    }
-
     /// Asks the source for a Block; if it has none or the limit is reached, for one of just the size needed; then gives
     /// wholly free Blocks back and asks again. `Ok(None)` if the limit leaves no room.
-    fn grow(
+    pub(crate) fn grow_blocks(
         &self,
         request: &Request,
         recovery: &mut Recovery,
@@ -146,12 +112,12 @@ impl DevicePool {
         if books.add_block(range).is_err() {
             // Offsets are so scattered that the Block has no place among them: as good as over the limit.
             books.held += bytes;
-            books.in_transit += bytes;
+            books.outside += bytes;
             drop(books);
             self.return_to_source(Block { offset: 0, range });
             return Ok(None);
         }
-        Ok(books.take_at_once(request, &self.timeline))
+        Ok(books.take_at_once(request, Region::Large, &self.timeline))
     }
 
     /// Before the pool grows by `bytes`: gives back wholly free Blocks as long as it would otherwise hold more than
@@ -162,7 +128,8 @@ impl DevicePool {
         let ceiling = books
             .counters
             .peak_held
-            .max(self.settings.release_threshold);
+            .max(self.settings.release_threshold)
+            .max(books.reserved);
         let excess = books.held.saturating_add(bytes).saturating_sub(ceiling);
         drop(books);
         self.return_blocks(excess)
@@ -207,30 +174,6 @@ impl DevicePool {
                 false
             }
         }
-    }
-
-    fn full_now(
-        &self,
-        request: &Request,
-        recovery: Recovery,
-        source_error: Option<DriverError>,
-    ) -> AllocError {
-        let mut books: MutexGuard<'_, Books> = self.books.lock();
-        books.counters.out_of_memory += 1;
-        let stats = books.stats();
-        AllocError::FullNow(Box::new(FullNow {
-            requested: request.bytes,
-            rounded: request.bytes.next_multiple_of(self.settings.unit),
-            held: stats.held,
-            live: stats.live,
-            padding: stats.padding,
-            cached: stats.cached,
-            largest_hole: books.index.largest_free(piton_suballoc::Domain::SHARED),
-            pending: stats.pending,
-            limit: self.settings.limit,
-            recovery,
-            source_error,
-        }))
     }
 }
 

@@ -1,0 +1,149 @@
+//! The recovery ladder: everything that is tried after the first look found nothing, and the error at its end.
+//!
+//! In order, each step followed by a search:
+//!
+//! 1. what is complete by now; runs of neighbouring memory without a wait, then with one (`recovery`);
+//! 2. the source: pages from holes, new pages, Blocks (`placement`);
+//! 3. runs with a wait, where the configuration keeps them for last;
+//! 4. memory of the other region;
+//! 5. the program's own callback, after which all of it is tried once more;
+//! 6. the error, which says where the memory is and what each step yielded.
+//!
+//! The whole of it runs under `turn`, except the callback.
+
+use std::sync::Arc;
+
+use piton_driver::DriverError;
+
+use crate::allocation::Allocation;
+use crate::config::CrossLane;
+use crate::error::{AllocError, FullNow};
+use crate::placement::Placement;
+use crate::pool::DevicePool;
+use crate::recovery::Recovery;
+use crate::region::Region;
+use crate::request::Request;
+
+/// Asks the program to free something; says whether it has.
+pub(crate) type OutOfMemoryCallback = Arc<dyn Fn(&FullNow) -> bool + Send + Sync>;
+
+impl DevicePool {
+    #[cold]
+    pub(crate) fn allocate_slowly(
+        &self,
+        request: &Request,
+        region: Region,
+    ) -> Result<Allocation, AllocError> {
+        let mut recovery = Recovery::default();
+        let full = match self.climb(request, region, &mut recovery) {
+            Err(AllocError::FullNow(full)) => full,
+            served => return served,
+        };
+        let callback = self.callback.lock().clone();
+        if !callback.is_some_and(|callback| callback(&full)) {
+            self.books.lock().counters.out_of_memory += 1;
+            return Err(AllocError::FullNow(full));
+        }
+        recovery.callbacks += 1;
+        let served = self.climb(request, region, &mut recovery);
+        if matches!(served, Err(AllocError::FullNow(_))) {
+            self.books.lock().counters.out_of_memory += 1;
+        }
+        served
+    }
+
+    /// Steps 1 to 4.
+    fn climb(
+        &self,
+        request: &Request,
+        region: Region,
+        recovery: &mut Recovery,
+    ) -> Result<Allocation, AllocError> {
+        let turn = self.turn.lock();
+        let waits = self.settings.cross_lane == CrossLane::Wait;
+        self.books.lock().counters.misses += 1;
+        if let Some(found) = self.recover_in(request, region, waits, recovery) {
+            return Ok(found);
+        }
+        let other = self.placement.other_region(region);
+        if let Some(other) = other.filter(|_| self.lives_on_its_reserve())
+            && let Some(found) = self.recover_in(request, other, waits, recovery)
+        {
+            return Ok(found);
+        }
+        let grown = self.grow(request, region, recovery);
+        let refusal = match grown {
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) => None,
+            Err(error) if error.is_out_of_memory() => Some(error),
+            Err(error) => return Err(AllocError::Driver(error)),
+        };
+        let may_wait = self.settings.cross_lane != CrossLane::Never;
+        for region in [Some(region), other].into_iter().flatten() {
+            if let Some(found) = self.recover_in(request, region, may_wait, recovery) {
+                return Ok(found);
+            }
+        }
+        drop(turn);
+        Err(self.full_now(request, region, *recovery, refusal))
+    }
+
+    fn recover_in(
+        &self,
+        request: &Request,
+        region: Region,
+        waits: bool,
+        recovery: &mut Recovery,
+    ) -> Option<Allocation> {
+        let mut books = self.books.lock();
+        books.recover(request, region, &self.timeline, waits, recovery)
+    }
+
+    fn grow(
+        &self,
+        request: &Request,
+        region: Region,
+        recovery: &mut Recovery,
+    ) -> Result<Option<Allocation>, DriverError> {
+        match &self.placement {
+            Placement::Blocks => self.grow_blocks(request, recovery),
+            Placement::Virtual(range) => self.grow_range(range, request, region, recovery),
+        }
+    }
+
+    /// Whether the program reserved memory and the pool holds no more than that: then a small request takes a large
+    /// one's memory before the source is asked.
+    fn lives_on_its_reserve(&self) -> bool {
+        let books = self.books.lock();
+        books.reserved > 0 && books.held <= books.reserved
+    }
+
+    fn full_now(
+        &self,
+        request: &Request,
+        region: Region,
+        recovery: Recovery,
+        source_error: Option<DriverError>,
+    ) -> AllocError {
+        let books = self.books.lock();
+        let stats = books.stats();
+        let stealable = match &self.placement {
+            Placement::Blocks => 0,
+            Placement::Virtual(range) => books.stealable(range.page),
+        };
+        AllocError::FullNow(Box::new(FullNow {
+            requested: request.bytes,
+            rounded: request.bytes.next_multiple_of(self.settings.unit),
+            held: stats.held,
+            live: stats.live,
+            padding: stats.padding,
+            cached: stats.cached,
+            largest_hole: books.index.largest_free(region.shared()),
+            stealable,
+            pending: stats.pending,
+            limit: self.settings.limit,
+            recovery,
+            source_error,
+        }))
+    }
+}

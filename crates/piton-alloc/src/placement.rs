@@ -1,0 +1,46 @@
+//! Where the pool's memory lies, and how it grows and shrinks.
+//!
+//! Two ways, chosen when the pool is made:
+//!
+//! - [`virtual_range`], where the device maps pages at addresses of the caller's choice: one range of addresses a few
+//!   times the pool's limit, chunks placed in it, pages mapped under those that need them and taken from holes.
+//! - [`blocks`], where it does not: large Blocks, exact ones for large requests, given back when wholly free.
+//!
+//! Both keep their books in [`Books`](crate::books::Books) and call the source under the pool's `turn`, never under
+//! the lock of the books.
+
+pub(crate) mod blocks;
+pub(crate) mod virtual_range;
+
+pub use virtual_range::Translation;
+pub(crate) use virtual_range::{PageTable, VirtualRange};
+
+use crate::region::Region;
+
+/// One of the two.
+#[derive(Debug)]
+pub(crate) enum Placement {
+    /// Blocks as the source gives them.
+    Blocks,
+    /// Pages mapped into one range of addresses.
+    Virtual(VirtualRange),
+}
+
+impl Placement {
+    /// The region a request belongs to.
+    pub(crate) fn region_of(&self, bytes: u64) -> Region {
+        match self {
+            Self::Virtual(range) if bytes < range.small_below => Region::Small,
+            _ => Region::Large,
+        }
+    }
+
+    /// The region to try when a request's own has nothing left.
+    pub(crate) fn other_region(&self, region: Region) -> Option<Region> {
+        match (self, region) {
+            (Self::Blocks, _) => None,
+            (Self::Virtual(_), Region::Large) => Some(Region::Small),
+            (Self::Virtual(_), Region::Small) => Some(Region::Large),
+        }
+    }
+}

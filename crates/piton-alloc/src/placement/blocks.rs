@@ -1,0 +1,3 @@
+//! Blocks: the placement for devices without virtual memory.
+
+mod growth;

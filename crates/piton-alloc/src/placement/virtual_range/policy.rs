@@ -1,0 +1,62 @@
+//! How much is mapped at once, and when pages are taken from holes rather than from the device.
+//!
+//! A call moves one handle. Many small handles fit the holes of a program best and cost many calls; few large ones
+//! are pinned by whatever survives in them. So:
+//!
+//! - While a program only allocates (its weights), growth is in steps of a share of what is held: nothing of it will
+//!   have to move.
+//! - Afterwards a handle has at most a small share of what is held, so that what a survivor pins is a small share too,
+//!   and the number of handles does not grow with the memory.
+//! - Pages beyond the peak of what was live are taken from holes first; the pool may hold a little more than the peak,
+//!   so that not every request moves pages.
+
+use crate::books::Books;
+use crate::config::Settings;
+
+/// Part of what is held that one handle may cover.
+const HANDLE_SHARE: u64 = 1024;
+/// Part of what is held that is mapped at least, with all its handles.
+const STEP_SHARE: u64 = 512;
+/// The same while next to nothing was ever freed.
+const STEADY_STEP_SHARE: u64 = 16;
+/// Part of the peak of what was live that the pool may hold beyond it before it takes pages from holes.
+const SLACK_SHARE: u64 = 100;
+
+/// What one growth may do. All in pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    /// Pages the pool holds before it takes from holes.
+    pub(crate) soft: u64,
+    /// Pages it may hold.
+    pub(crate) limit: u64,
+    /// Most pages of a new handle.
+    pub(crate) handle: u64,
+    /// Pages to map or to take from holes, at least, if they are there.
+    pub(crate) step: u64,
+}
+
+impl Policy {
+    /// For a request of `bytes` bytes.
+    pub(crate) fn now(books: &Books, settings: &Settings, bytes: u64) -> Self {
+        let page = settings.block_multiple;
+        let held = books.held / page;
+        let live = books.live + bytes;
+        let peak = books.counters.peak_live.max(live);
+        let soft = (peak + peak / SLACK_SHARE)
+            .max(settings.release_threshold)
+            .max(books.reserved);
+        let limit = settings.limit / page;
+        let is_steady = books.counters.freed_bytes < books.live / 8;
+        let (handle, step) = if is_steady {
+            (u64::MAX, held / STEADY_STEP_SHARE)
+        } else {
+            ((held / HANDLE_SHARE).max(1), held / STEP_SHARE)
+        };
+        Self {
+            soft: soft.div_ceil(page).min(limit),
+            limit,
+            handle,
+            step,
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Taking pages out of holes.
+
+#![expect(
+    unsafe_code,
+    reason = "unmapping is unsafe: nothing may use the memory any more"
+)]
+
+use piton_driver::{DriverError, VirtualMemory};
+use piton_suballoc::Extent;
+
+use super::VirtualRange;
+use crate::books::Books;
+use crate::pool::DevicePool;
+use crate::region::Region;
+
+/// Mappings of a hole that may go.
+#[derive(Clone, Copy, Debug)]
+struct Loot {
+    hole: Extent,
+    region: Region,
+    first: u64,
+    pages: u64,
+}
+
+impl DevicePool {
+    /// Unmaps whole mappings in holes until at least `wanted` pages are spare that were not; returns how many. The
+    /// largest hole goes first: it is the least likely to be filled, and one call unmaps all that is taken of it. The
+    /// caller holds `turn`.
+    pub(super) fn steal(
+        &self,
+        range: &VirtualRange,
+        memory: &dyn VirtualMemory,
+        wanted: u64,
+    ) -> Result<u64, DriverError> {
+        let mut taken = 0;
+        while taken < wanted {
+            let mut books = self.books.lock();
+            let Some(loot) = books.best_loot(range.page, wanted - taken) else {
+                break;
+            };
+            let (offset, bytes) = (loot.first * range.page, loot.pages * range.page);
+            let Some(start) = books.blocks.address_of(offset) else {
+                break;
+            };
+            let Some(chunk) = books.index.claim(offset, bytes, Some(loot.hole.id)) else {
+                break;
+            };
+            books.claims.chunks += 1;
+            books.claims.backed += bytes;
+            books.counters.page_calls += 1;
+            drop(books);
+            // SAFETY: the pages were free for all in the index, which is where memory goes once the host has seen
+            // every use that its holder named complete; and commands name memory only through allocations whose owners
+            // promise to name their last uses. Claimed, no part of them is handed out meanwhile.
+            let unmapped = unsafe { memory.unmap(piton_driver::DeviceRange { start, bytes }) };
+            let mut books = self.books.lock();
+            books.claims.chunks -= 1;
+            books.claims.backed -= bytes;
+            let domain = match unmapped {
+                Ok(()) => {
+                    books.set_aside(loot.first, loot.pages);
+                    books.outside += bytes;
+                    books.counters.stolen += bytes;
+                    loot.region.unbacked()
+                }
+                Err(_) => loot.region.shared(),
+            };
+            let freed = books.index.free(chunk.id, domain, 0);
+            debug_assert!(freed.is_ok());
+            unmapped?;
+            taken += loot.pages;
+        }
+        Ok(taken)
+    }
+
+    /// Gives the largest spare handle back to the device; whether there was one. The caller holds `turn`.
+    pub(super) fn destroy_spare(&self, memory: &dyn VirtualMemory) -> Result<bool, DriverError> {
+        let mut books = self.books.lock();
+        let Some((handle, pages)) = books.pages.take_spare(u64::MAX) else {
+            return Ok(false);
+        };
+        books.counters.page_calls += 1;
+        drop(books);
+        let destroyed = memory.destroy(handle);
+        let mut books = self.books.lock();
+        match destroyed {
+            Ok(()) => {
+                let bytes = pages * self.settings.block_multiple;
+                books.held -= bytes;
+                books.outside -= bytes;
+                Ok(true)
+            }
+            Err(error) => {
+                books.pages.put_spare(handle, pages);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Books {
+    /// What to unmap next: in the hole with the most pages that may go, at most as many mappings as are wanted.
+    fn best_loot(&self, page: u64, wanted: u64) -> Option<Loot> {
+        let mut best: Option<Loot> = None;
+        for region in Region::ALL {
+            for hole in self.index.extents_by_size(region.shared()) {
+                let least = best.map_or(page, |best| best.pages * page);
+                if hole.bytes < least / 2 {
+                    break;
+                }
+                let (first, pages) = self.pages.whole_in(hole.offset, hole.bytes);
+                if pages > best.map_or(0, |best| best.pages) {
+                    best = Some(Loot {
+                        hole,
+                        region,
+                        first,
+                        pages,
+                    });
+                }
+            }
+        }
+        let mut loot = best?;
+        loot.pages = self.pages.prefix(loot.first, loot.pages, wanted);
+        Some(loot)
+    }
+
+    /// Pages that could be taken from holes.
+    pub(crate) fn stealable(&self, page: u64) -> u64 {
+        let holes = Region::ALL
+            .into_iter()
+            .flat_map(|region| self.index.extents_by_size(region.shared()));
+        let whole = holes.map(|hole| self.pages.whole_in(hole.offset, hole.bytes).1);
+        (whole.sum::<u64>() + self.pages.spare_pages()) * page
+    }
+
+    /// Makes the mappings of these pages spare handles.
+    fn set_aside(&mut self, first: u64, pages: u64) {
+        let mut at = first;
+        while at < first + pages {
+            let Some(mapping) = self.pages.remove(at) else {
+                return;
+            };
+            self.pages.put_spare(mapping.handle, mapping.pages);
+            at = mapping.first + mapping.pages;
+        }
+    }
+}

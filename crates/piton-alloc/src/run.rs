@@ -1,0 +1,284 @@
+//! Runs: neighbouring free memory of different owners, large enough only together.
+//!
+//! What a lane freed, what others freed, what several used last, what is free for all and what nothing backs are
+//! extents of different domains, and merge only with their like. A request may take them together if its lane is
+//! ordered behind every use in them, or with the waits that make it so. Where pages are missing they must be mapped
+//! first.
+//!
+//! Looking for runs starts from the extents that the plain search cannot see, and costs a step per extent of their
+//! runs: a step to take before the source is asked, not one of every allocation.
+
+use piton_suballoc::{Extent, ExtentId, ExtentState};
+use piton_timeline::{Frontier, Reuse, Timeline, Timepoint};
+
+use crate::allocation::Allocation;
+use crate::books::Books;
+use crate::region::{self, Region};
+use crate::request::Request;
+use crate::reuse;
+
+/// What a run may be made of, and for what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Search<'a> {
+    pub(crate) request: &'a Request,
+    /// Bytes with rounding.
+    pub(crate) bytes: u64,
+    pub(crate) region: Region,
+    pub(crate) timeline: &'a Timeline,
+    /// Whether memory is taken that its lane must wait for.
+    pub(crate) waits: bool,
+    /// Bytes of a page, where addresses without pages may be part of the run.
+    pub(crate) page: Option<u64>,
+}
+
+/// A place for a request in a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+    /// Bytes of the pages that are missing.
+    pub(crate) missing: u64,
+    /// All pending uses of its memory.
+    pub(crate) uses: Frontier,
+    /// What the lane must wait for.
+    pub(crate) wait: Frontier,
+    /// An extent below it that taking it does not change; `None` if it begins a range.
+    below: Option<ExtentId>,
+}
+
+/// A part of a run.
+#[derive(Clone, Debug)]
+struct Piece {
+    offset: u64,
+    end: u64,
+    is_backed: bool,
+    uses: Frontier,
+    needs_wait: bool,
+}
+
+/// Smaller is better: pages missing, whether there is a wait, bytes of the whole run, place.
+type Cost = (u64, bool, u64, u64);
+
+impl Search<'_> {
+    /// What an extent is for this request, if it may be part of a run.
+    fn piece(&self, books: &Books, extent: &Extent) -> Option<Piece> {
+        let (uses, is_backed) = match extent.state {
+            ExtentState::Live { .. } => (books.deferred.of(extent)?.uses.clone(), true),
+            ExtentState::Free { domain, .. } if domain == self.region.shared() => {
+                (Frontier::new(), true)
+            }
+            ExtentState::Free { domain, .. } if domain == self.region.unbacked() => {
+                self.page.map(|_| (Frontier::new(), false))?
+            }
+            ExtentState::Free { domain, stamp } => {
+                let lane = books.lane_of(domain)?;
+                (Frontier::from(Timepoint { lane, seq: stamp }), true)
+            }
+        };
+        let needs_wait = if uses.is_empty() {
+            false
+        } else {
+            match reuse::may_take(self.timeline, &uses, self.request.lane, self.waits) {
+                Reuse::Now => false,
+                Reuse::AfterWait(_) => true,
+                Reuse::No => return None,
+            }
+        };
+        Some(Piece {
+            offset: extent.offset,
+            end: extent.offset + extent.bytes,
+            is_backed,
+            uses,
+            needs_wait,
+        })
+    }
+
+    /// Extents that every run worth looking at has one of.
+    fn seeds(&self, books: &Books) -> Vec<Extent> {
+        let index = &books.index;
+        let mut seeds: Vec<Extent> = if self.page.is_some() {
+            index.extents_by_stamp(self.region.unbacked()).collect()
+        } else {
+            let lanes = index.domains().filter(|domain| {
+                region::slot_of(*domain).is_some() && Region::of(*domain) == self.region
+            });
+            let pending = lanes.flat_map(|domain| index.extents_by_stamp(domain));
+            let deferred = books.deferred.ids(self.region);
+            pending
+                .chain(deferred.filter_map(|id| index.extent_of(id)))
+                .collect()
+        };
+        seeds.sort_unstable_by_key(|extent| extent.offset);
+        seeds
+    }
+
+    /// The best place in the runs there are.
+    pub(crate) fn best(&self, books: &Books) -> Option<Run> {
+        let mut best: Option<(Cost, Run)> = None;
+        let mut done = 0;
+        for seed in self.seeds(books) {
+            if seed.offset < done {
+                continue;
+            }
+            let Some(piece) = self.piece(books, &seed) else {
+                continue;
+            };
+            let (below, pieces) = self.run_around(books, &seed, piece);
+            done = pieces.last().map_or(done, |piece| piece.end);
+            let found = self.best_of(&pieces, below);
+            if let Some((cost, run)) = found
+                && best.as_ref().is_none_or(|(least, _)| cost < *least)
+            {
+                best = Some((cost, run));
+            }
+        }
+        best.map(|(_, run)| run)
+    }
+
+    fn run_around(
+        &self,
+        books: &Books,
+        seed: &Extent,
+        piece: Piece,
+    ) -> (Option<ExtentId>, Vec<Piece>) {
+        let mut pieces = vec![piece];
+        let mut at = seed.id;
+        let below = loop {
+            let Some(extent) = books.index.below(at) else {
+                break None;
+            };
+            let Some(piece) = self.piece(books, &extent) else {
+                break Some(extent.id);
+            };
+            pieces.push(piece);
+            at = extent.id;
+        };
+        pieces.reverse();
+        let mut at = seed.id;
+        while let Some(extent) = books.index.above(at) {
+            let Some(piece) = self.piece(books, &extent) else {
+                break;
+            };
+            pieces.push(piece);
+            at = extent.id;
+        }
+        (below, pieces)
+    }
+
+    /// The best place in one run: at the start or the end of one of its pieces.
+    fn best_of(&self, pieces: &[Piece], below: Option<ExtentId>) -> Option<(Cost, Run)> {
+        let (start, end) = (pieces.first()?.offset, pieces.last()?.end);
+        if end - start < self.bytes {
+            return None;
+        }
+        let align = self.request.align.max(1);
+        let mut best: Option<(Cost, u64)> = None;
+        for piece in pieces {
+            let at_end = piece.end.saturating_sub(self.bytes);
+            let places = [
+                piece.offset.next_multiple_of(align),
+                at_end - at_end % align,
+            ];
+            for place in places {
+                if place < start || end - place.min(end) < self.bytes {
+                    continue;
+                }
+                let (missing, waits) = self.cost_at(pieces, place);
+                let cost = (missing, waits, end - start, place);
+                if best.is_none_or(|(least, _)| cost < least) {
+                    best = Some((cost, place));
+                }
+            }
+        }
+        let (cost, place) = best?;
+        Some((cost, self.run_at(pieces, place, cost.0, below)))
+    }
+
+    fn inside<'a>(&self, pieces: &'a [Piece], place: u64) -> impl Iterator<Item = &'a Piece> {
+        let end = place + self.bytes;
+        let first = pieces.partition_point(|piece| piece.end <= place);
+        pieces[first..]
+            .iter()
+            .take_while(move |piece| piece.offset < end)
+    }
+
+    fn cost_at(&self, pieces: &[Piece], place: u64) -> (u64, bool) {
+        let mut missing = 0;
+        let mut waits = false;
+        for piece in self.inside(pieces, place) {
+            waits |= piece.needs_wait;
+            if let Some(page) = self.page.filter(|_| !piece.is_backed) {
+                let start = piece.offset.max(place);
+                let end = piece.end.min(place + self.bytes);
+                missing += end.next_multiple_of(page) - start / page * page;
+            }
+        }
+        (missing, waits)
+    }
+
+    fn run_at(&self, pieces: &[Piece], start: u64, missing: u64, below: Option<ExtentId>) -> Run {
+        let mut uses = Frontier::new();
+        for piece in self.inside(pieces, start) {
+            uses.join(&piece.uses);
+        }
+        let wait = match reuse::may_take(self.timeline, &uses, self.request.lane, true) {
+            Reuse::AfterWait(wait) => wait,
+            Reuse::Now | Reuse::No => Frontier::new(),
+        };
+        Run {
+            start,
+            bytes: self.bytes,
+            missing,
+            uses,
+            wait,
+            below,
+        }
+    }
+}
+
+impl Books {
+    /// A run's memory for a request, if all of it is backed.
+    pub(crate) fn take_run(&mut self, search: &Search<'_>) -> Option<Allocation> {
+        let run = search.best(self)?;
+        let chunk = self.claim(&run, run.start, run.bytes, search.region)?;
+        let (chunk, _) = self.index.cut(chunk.id, search.request.bytes).ok()?;
+        self.issue(chunk, search.request, search.region, run.wait, run.uses)
+    }
+
+    /// Takes the bytes of a run, or more of it, out of the index as one chunk.
+    pub(crate) fn claim(
+        &mut self,
+        run: &Run,
+        start: u64,
+        bytes: u64,
+        region: Region,
+    ) -> Option<piton_suballoc::Chunk> {
+        self.free_deferred(start, start + bytes, region);
+        self.index.claim(start, bytes, run.below)
+    }
+
+    /// Makes what of deferred Chunks lies in `start..end` free for a moment; the rest of them stays deferred.
+    fn free_deferred(&mut self, start: u64, end: u64, region: Region) {
+        for offset in self.deferred.overlapping(start, end) {
+            let Some(entry) = self.deferred.remove(offset) else {
+                continue;
+            };
+            let mut inside = entry.chunk;
+            if inside.offset < start
+                && let Ok((low, Some(rest))) = self.index.cut(inside.id, start - inside.offset)
+            {
+                self.deferred.push(low, entry.uses.clone(), region);
+                inside = rest;
+            }
+            if inside.offset + inside.bytes > end
+                && let Ok((low, Some(rest))) = self.index.cut(inside.id, end - inside.offset)
+            {
+                self.deferred.push(rest, entry.uses, region);
+                inside = low;
+            }
+            // It is live until here, so this cannot fail.
+            let freed = self.index.free(inside.id, region.shared(), 0);
+            debug_assert!(freed.is_ok());
+        }
+    }
+}
