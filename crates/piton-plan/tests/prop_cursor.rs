@@ -1,5 +1,7 @@
 //! Properties of recorded plans and the cursors that follow them, whatever the program does.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 
 use piton_plan::{Answer, PlaceConfig, Plan, PlanCursor, Recorder};

@@ -8,6 +8,7 @@ const CRATE_ROOTS: &[&str] = &[
     "crates/piton/src/lib.rs",
     "crates/piton-cli/src/main.rs",
     "crates/piton-plan/src/lib.rs",
+    "crates/piton-snapshot/src/lib.rs",
     "crates/piton-suballoc/src/lib.rs",
     "crates/piton-timeline/src/lib.rs",
     "crates/piton-topology/src/lib.rs",
