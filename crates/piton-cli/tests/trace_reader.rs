@@ -180,3 +180,29 @@ fn shipped_traces_are_what_their_readme_says() {
         (5000, 51, 7_202_167_824, 6_982_334_664)
     );
 }
+
+#[test]
+fn a_shipped_memory_snapshot_is_read_like_a_trace() {
+    assert_eq!(
+        shipped("bert-ddp-snapshot.pickle"),
+        (548, 6, 3_139_166_440, 318_537_728)
+    );
+}
+
+#[test]
+fn a_memory_snapshot_that_is_none_is_refused_with_its_reason() {
+    let reason = |bytes: &[u8]| {
+        let (line, kind) = refused(bytes);
+        assert_eq!(line, 0);
+        kind.to_string()
+    };
+    let call = reason(b"\x80\x04cos\nsystem\n(Vtrue\ntR.");
+    assert_eq!(
+        call,
+        "no memory snapshot: byte 2: GLOBAL (0x63) is not plain data and is refused"
+    );
+    assert!(reason(b"\x80\x04]").contains("byte 3: the pickle is cut off"));
+    assert!(reason(b"\x80\x04].").contains("not of a memory snapshot"));
+    let empty = piton_snapshot::Snapshot::default().to_pickle();
+    assert!(matches!(refused(&empty).1, TraceErrorKind::Empty));
+}

@@ -15,7 +15,7 @@ const MAX_CAPACITY: u64 = 1 << 41;
 /// Options of `piton replay`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// Traces: gzip'd or plain CSV, one event a line.
+    /// Traces: gzip'd or plain CSV, one event a line, or memory snapshots that PyTorch dumped.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
     /// Memory of the simulated device, such as 24GiB. `min` plays on 192GiB first and then looks for the smallest device

@@ -1,10 +1,10 @@
 //! Reads a trace file or stream event by event.
 //!
-//! Compression is recognised by its first two bytes, not by the file's name. At any time one buffer, one line and the
+//! Compression and PyTorch's memory snapshots are recognised by their first bytes, not by the file's name. At any time one buffer, one line and the
 //! books of the live blocks are in memory. The first error ends the reading.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
@@ -12,6 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use super::error::{TraceError, TraceErrorKind};
 use super::event::{MAX_LINE_BYTES, parse_line};
 use super::ledger::{CheckedEvent, Ledger};
+use super::pickled::{self, PICKLE_MAGIC};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Large enough that a read call is rare beside the decompression of what it brings.
@@ -64,7 +65,8 @@ impl<'a> TraceReader<'a> {
     /// Reads from any source; `name` stands in error messages.
     ///
     /// # Errors
-    /// [`TraceErrorKind::Io`] if it cannot be read, [`TraceErrorKind::Empty`] if there is nothing in it.
+    /// [`TraceErrorKind::Io`] if it cannot be read, [`TraceErrorKind::Empty`] if there is nothing in it,
+    /// [`TraceErrorKind::Snapshot`] if it begins like a memory snapshot and is none.
     pub fn new(source: impl Read + 'a, name: &Path) -> Result<Self, TraceError> {
         let mut source = BufReader::with_capacity(BUFFER_BYTES, source);
         let fail = |kind| TraceError {
@@ -88,6 +90,8 @@ impl<'a> TraceReader<'a> {
                 BUFFER_BYTES,
                 MultiGzDecoder::new(source),
             ))
+        } else if start.first() == Some(&PICKLE_MAGIC) {
+            Box::new(Cursor::new(pickled::lines(source).map_err(fail)?))
         } else {
             Box::new(source)
         };
