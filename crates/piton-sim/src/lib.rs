@@ -102,6 +102,7 @@ mod trace;
 mod trouble;
 mod virtual_memory;
 mod window;
+mod word;
 
 pub use block::{Block, BlockIndex};
 pub use config::{

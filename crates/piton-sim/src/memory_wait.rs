@@ -10,18 +10,15 @@
 //! listener sees what was written.
 //!
 //! Whatever may have written memory calls `written` when it has ended; all listeners are looked at then, since a kernel
-//! may write anywhere. Values are read as the device's hardware would: in one access, of memory that is no part of the
-//! program's.
+//! may write anywhere.
 
-#![expect(unsafe_code, reason = "reads and writes words of device memory")]
-
-use crate::{device::SimDevice, queue::QueueCore};
-use piton_driver::{DeviceRange, ErrorKind, MemoryWait, MemoryWord};
+use crate::{device::SimDevice, queue::QueueCore, word};
+use piton_driver::{ErrorKind, MemoryWait};
 use piton_sync::{
     Mutex,
     atomic::{AtomicUsize, Ordering},
 };
-use std::{ptr::NonNull, sync::Arc};
+use std::sync::Arc;
 
 #[derive(Debug)]
 struct Listener {
@@ -109,32 +106,6 @@ impl MemoryWaits {
 
 /// Whether the value is there.
 pub(crate) fn is_met(device: &SimDevice, wait: MemoryWait) -> Result<bool, ErrorKind> {
-    let start = resolve(device, wait.at_range())?;
-    let found = match wait.value {
-        // SAFETY: resolved just now: four bytes, mapped; aligned, as was checked when the wait was submitted.
-        MemoryWord::U32(_) => MemoryWord::U32(unsafe { start.cast().read_volatile() }),
-        // SAFETY: as above, eight bytes.
-        MemoryWord::U64(_) => MemoryWord::U64(unsafe { start.cast().read_volatile() }),
-    };
+    let found = word::read(device, wait.at_range(), wait.value)?;
     Ok(wait.comparison.holds(found, wait.value))
-}
-
-/// Writes a word.
-pub(crate) fn write(
-    device: &SimDevice,
-    at: DeviceRange,
-    value: MemoryWord,
-) -> Result<(), ErrorKind> {
-    let start = resolve(device, at)?;
-    match value {
-        // SAFETY: resolved just now: four bytes, mapped; aligned, as was checked when the write was submitted.
-        MemoryWord::U32(value) => unsafe { start.cast().write_volatile(value) },
-        // SAFETY: as above, eight bytes.
-        MemoryWord::U64(value) => unsafe { start.cast().write_volatile(value) },
-    }
-    Ok(())
-}
-
-fn resolve(device: &SimDevice, range: DeviceRange) -> Result<NonNull<u8>, ErrorKind> {
-    device.core().space.lock().resolve(range)
 }

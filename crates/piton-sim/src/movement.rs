@@ -85,17 +85,6 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// The word at `range`, which is four bytes at a multiple of four.
-pub(crate) fn read_word(queue: &QueueCore, range: DeviceRange) -> Result<u32, ErrorKind> {
-    let mut word = [0_u8; 4];
-    copy_bytes(
-        NonNull::from(&mut word).cast(),
-        resolve(queue, range)?,
-        word.len(),
-    );
-    Ok(u32::from_ne_bytes(word))
-}
-
 fn length(bytes: u64) -> Result<usize, ErrorKind> {
     usize::try_from(bytes).map_err(|_| ErrorKind::InvalidSize {
         bytes,

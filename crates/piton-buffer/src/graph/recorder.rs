@@ -182,21 +182,7 @@ impl GraphRecorder {
         condition: &GraphCondition,
         body: impl FnOnce(&mut Self) -> Result<(), BufferError>,
     ) -> Result<NodeId, BufferError> {
-        self.owns(Some(&condition.graph))?;
-        let (condition, after) = (condition.at, self.everything());
-        let Self {
-            shared, builder, ..
-        } = self;
-        let mut refused = None;
-        let node = builder.add_if(condition, &after, |inner| {
-            refused = nested(shared, inner, body).err();
-            Ok(())
-        })?;
-        if let Some(error) = refused {
-            return Err(error);
-        }
-        self.divide_at(node);
-        Ok(node)
+        self.conditional(Repeats::No, condition, body)
     }
 
     /// Records a body that runs as long as the condition's value is not zero, looked at before each run;
@@ -210,16 +196,30 @@ impl GraphRecorder {
         condition: &GraphCondition,
         body: impl FnOnce(&mut Self) -> Result<(), BufferError>,
     ) -> Result<NodeId, BufferError> {
+        self.conditional(Repeats::Yes, condition, body)
+    }
+
+    #[track_caller]
+    fn conditional(
+        &mut self,
+        repeats: Repeats,
+        condition: &GraphCondition,
+        body: impl FnOnce(&mut Self) -> Result<(), BufferError>,
+    ) -> Result<NodeId, BufferError> {
         self.owns(Some(&condition.graph))?;
         let (condition, after) = (condition.at, self.everything());
         let Self {
             shared, builder, ..
         } = self;
         let mut refused = None;
-        let node = builder.add_while(condition, &after, |inner| {
+        let record = |inner: &mut GraphBuilder| {
             refused = nested(shared, inner, body).err();
             Ok(())
-        })?;
+        };
+        let node = match repeats {
+            Repeats::No => builder.add_if(condition, &after, record),
+            Repeats::Yes => builder.add_while(condition, &after, record),
+        }?;
         if let Some(error) = refused {
             return Err(error);
         }
@@ -349,6 +349,13 @@ impl GraphRecorder {
         self.since.clear();
         self.records.clear();
     }
+}
+
+/// Whether the body of a condition runs again.
+#[derive(Clone, Copy)]
+enum Repeats {
+    No,
+    Yes,
 }
 
 /// Records a body into `inner`. What a refused body has left there is lost with the graph.

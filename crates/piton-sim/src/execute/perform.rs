@@ -14,6 +14,7 @@ use crate::{
     memory_wait, movement,
     queue::QueueCore,
     trace::Draft,
+    word,
 };
 use piton_driver::{ErrorKind, Fault, Grid, Position};
 use std::sync::Arc;
@@ -88,7 +89,7 @@ fn move_bytes(queue: &QueueCore, command: &Command) -> Result<(), ErrorKind> {
         Command::CopyOnDevice { dst, src } => movement::copy_within(queue, *dst, *src),
         Command::CopyPeer { dst, src, bytes } => movement::copy_peer(queue, *dst, *src, *bytes),
         Command::Fill { dst, pattern } => movement::fill(queue, *dst, *pattern),
-        Command::WriteMemory { at, value } => memory_wait::write(&queue.device, *at, *value),
+        Command::WriteMemory { at, value } => word::write(&queue.device, *at, *value),
         _ => Ok(()),
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     host_function, movement, plan,
     queue::QueueCore,
     trace::Draft,
+    word,
 };
 use piton_driver::{DeviceRange, ErrorKind, Operation};
 use std::sync::Arc;
@@ -119,7 +120,7 @@ pub(super) fn condition(
     range: DeviceRange,
     at: u64,
 ) -> (Result<bool, ErrorKind>, u64) {
-    let is_set = movement::read_word(queue, range).map(|word| word != 0);
+    let is_set = word::read_u32(&queue.device, range).map(|word| word != 0);
     (is_set, at.saturating_add(cost::CONTROL_NS))
 }
 
