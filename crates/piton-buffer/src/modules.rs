@@ -379,3 +379,94 @@ mod tests {
         assert_eq!(other.loads(), 1);
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use piton_driver::{DeviceId, Signature};
+    use piton_sync::{
+        atomic::{AtomicU64, Ordering},
+        model, thread,
+    };
+
+    const IMAGE: ModuleImage<'_> = ModuleImage::Registered("m");
+
+    /// What the image stands for: it changes, and a module says which version it was loaded from.
+    struct Versions(AtomicU64);
+
+    impl Kernels for Versions {
+        fn load(&self, _: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
+            Ok(Arc::new(Version(
+                self.0.load(Ordering::Acquire).to_string(),
+            )))
+        }
+    }
+
+    #[derive(Debug)]
+    struct Version(String);
+
+    impl Module for Version {
+        fn kernel(&self, _: &str) -> Result<Arc<dyn Kernel>, DriverError> {
+            Ok(Arc::new(Of(self.0.clone(), Signature::new([]))))
+        }
+    }
+
+    #[derive(Debug)]
+    struct Of(String, Signature);
+
+    impl Kernel for Of {
+        fn name(&self) -> &str {
+            &self.0
+        }
+
+        fn device(&self) -> DeviceId {
+            DeviceId(0)
+        }
+
+        fn signature(&self) -> &Signature {
+            &self.1
+        }
+    }
+
+    type Shared = Arc<(ModuleCache, Versions)>;
+
+    fn shared() -> Shared {
+        Arc::new((ModuleCache::default(), Versions(AtomicU64::new(1))))
+    }
+
+    fn load((cache, versions): &(ModuleCache, Versions)) -> LoadedModule {
+        cache.load(versions, IMAGE).unwrap()
+    }
+
+    #[test]
+    fn two_that_load_at_once_get_one_module_and_one_kernel() {
+        model(|| {
+            let shared = shared();
+            let other = Arc::clone(&shared);
+            let loader = thread::spawn(move || {
+                let module = load(&other);
+                let kernel = module.kernel("k").unwrap();
+                (module, kernel)
+            });
+            let module = load(&shared);
+            let kernel = module.kernel("k").unwrap();
+            let (theirs, their_kernel) = loader.join().unwrap();
+            assert!(module.is_same(&theirs) && module.is_same(&load(&shared)));
+            assert!(Arc::ptr_eq(&kernel, &their_kernel));
+        });
+    }
+
+    #[test]
+    fn whoever_loads_after_an_image_was_forgotten_gets_the_new_one() {
+        model(|| {
+            let shared = shared();
+            let other = Arc::clone(&shared);
+            let loader = thread::spawn(move || drop(load(&other)));
+            shared.1.0.store(2, Ordering::Release);
+            shared.0.forget(IMAGE);
+            assert_eq!(load(&shared).kernel("k").unwrap().name(), "2");
+            loader.join().unwrap();
+            assert_eq!(load(&shared).kernel("k").unwrap().name(), "2");
+        });
+    }
+}

@@ -21,11 +21,30 @@ pub(super) struct Log {
     /// Records that may still be pushed.
     room: u64,
     dropped: u64,
+    /// No log has room left, nor has the trace.
+    is_over: bool,
 }
 
 impl Log {
     pub(super) fn is_full(&self) -> bool {
         self.room == 0
+    }
+
+    /// Whether it is full and another log may have room.
+    pub(super) fn may_borrow(&self) -> bool {
+        self.is_full() && !self.is_over
+    }
+
+    /// No other log has room either, and that stays so.
+    pub(super) fn stop_borrowing(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Takes at most so much of its room away; says how much.
+    pub(super) fn give_room(&mut self, most: u64) -> u64 {
+        let given = self.room.min(most);
+        self.room -= given;
+        given
     }
 
     pub(super) fn add_room(&mut self, records: u64) {
