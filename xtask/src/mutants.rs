@@ -4,16 +4,20 @@
 //! the test that must notice. The patch is applied to a copy of the tree under the target directory; the working
 //! tree is never touched.
 //!
+//! Models and other tests build apart, so each kind has a copy of its own and the two kinds run beside each other:
+//! while one compiles the other mostly runs a test.
+//!
 //! A mutant is *caught* when the named tests pass without the patch, the patched code still compiles, and the tests
 //! then fail. A patch that no longer applies, does not compile or runs into the time limit is a failure of the
 //! mutant: it has stopped saying anything.
 
 mod patch;
 mod scratch;
+mod seed;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
@@ -24,7 +28,7 @@ use crate::tally::Tally;
 use crate::workspace::Workspace;
 
 use patch::Patch;
-use scratch::Scratch;
+use scratch::{Kind, Scratch};
 
 /// Where the patches are.
 pub(crate) const FOLDER: &str = "xtask/mutants/";
@@ -73,20 +77,51 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Re
     if patches.is_empty() {
         return Ok(Report::skipped("no mutant matches"));
     }
-    let scratch = Scratch::new(workspace)?;
+    let (models, others): (Vec<Patch>, Vec<Patch>) =
+        patches.into_iter().partition(|patch| patch.loom);
+    let verdicts = std::thread::scope(|scope| {
+        let models = scope.spawn(|| try_all(workspace, Kind::Models, models));
+        let others = try_all(workspace, Kind::Others, others);
+        let models = models
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Ok::<_, anyhow::Error>([models?, others?].concat())
+    })?;
+    Ok(conclude(&verdicts))
+}
+
+/// A mutant that was tried.
+#[derive(Debug, Clone)]
+struct Tried {
+    name: String,
+    verdict: Verdict,
+    took: Duration,
+}
+
+/// Tries mutants of one kind, one after the other.
+fn try_all(workspace: &Workspace, kind: Kind, patches: Vec<Patch>) -> anyhow::Result<Vec<Tried>> {
+    if patches.is_empty() {
+        return Ok(Vec::new());
+    }
+    let scratch = Scratch::new(workspace, kind)?;
     let baselines = baselines(&scratch, &patches)?;
-    let mut verdicts = Vec::new();
-    for patch in &patches {
+    let mut tried = Vec::new();
+    for patch in patches {
         println!("\nmutant {}: {}", patch.name, patch.breaks);
+        let start = Instant::now();
         let verdict = if baselines[&patch.command()] {
-            try_one(&scratch, patch)?
+            try_one(&scratch, &patch)?
         } else {
             Verdict::BaselineRed
         };
-        println!("{verdict}");
-        verdicts.push((patch, verdict));
+        println!("{}: {verdict}", patch.name);
+        tried.push(Tried {
+            name: patch.name,
+            verdict,
+            took: start.elapsed(),
+        });
     }
-    Ok(conclude(&verdicts))
+    Ok(tried)
 }
 
 fn chosen(workspace: &Workspace, names: &[String]) -> anyhow::Result<Vec<Patch>> {
@@ -149,7 +184,8 @@ fn compiles(scratch: &Scratch, patch: &Patch) -> anyhow::Result<bool> {
 }
 
 fn test(scratch: &Scratch, patch: &Patch) -> anyhow::Result<Ending> {
-    let invocation = cargo(scratch, patch, "--no-fail-fast");
+    // One red is enough, and nobody reads the shortest input that gives it.
+    let invocation = cargo(scratch, patch, "--quiet").variable("PROPTEST_MAX_SHRINK_ITERS", "0");
     invocation.run_logged(Some(TEST_LIMIT), scratch.tree(), scratch.log())
 }
 
@@ -158,7 +194,7 @@ fn cargo(scratch: &Scratch, patch: &Patch, flag: &str) -> Invocation {
     for argument in &patch.test {
         invocation = invocation.argument(argument);
     }
-    invocation = invocation.path_variable("CARGO_TARGET_DIR", &scratch.target(patch.loom));
+    invocation = invocation.path_variable("CARGO_TARGET_DIR", scratch.target());
     if patch.loom {
         for (name, value) in loom::variables(false) {
             invocation = invocation.variable(name, value);
@@ -190,11 +226,16 @@ fn judge(ending: &Ending) -> Verdict {
     }
 }
 
-fn conclude(verdicts: &[(&Patch, Verdict)]) -> Report {
+fn conclude(verdicts: &[Tried]) -> Report {
     println!();
     let mut tally = Tally::default();
-    for (patch, verdict) in verdicts {
-        println!("{:<44} {verdict}", patch.name);
+    for Tried {
+        name,
+        verdict,
+        took,
+    } in verdicts
+    {
+        println!("{name:<44} {:>6.1} s  {verdict}", took.as_secs_f64());
         if *verdict == Verdict::Caught {
             tally.passed += 1;
         } else {

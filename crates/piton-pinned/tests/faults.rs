@@ -1,5 +1,6 @@
 //! A failure at each driver call of a short program, one after the other.
 
+#![cfg(not(loom))]
 #![expect(
     clippy::unwrap_used,
     reason = "helper functions of tests may panic as tests may"

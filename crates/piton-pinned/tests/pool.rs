@@ -1,5 +1,6 @@
 //! What a program sees of the pool, case by case.
 
+#![cfg(not(loom))]
 #![expect(
     clippy::unwrap_used,
     reason = "helper functions of tests may panic as tests may"

@@ -1,5 +1,6 @@
 //! Random programs of hosts and devices against a plain model: who owns which bytes, and who may look at them.
 
+#![cfg(not(loom))]
 #![expect(
     unsafe_code,
     reason = "the test plays the device, which writes through raw pointers"

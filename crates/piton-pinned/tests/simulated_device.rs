@@ -1,5 +1,6 @@
 //! The pool under copies that a device really makes: the lane's progress is the queue's counter.
 
+#![cfg(not(loom))]
 #![expect(
     unsafe_code,
     reason = "submitting a copy is the driver contract's unsafe operation"

@@ -1,5 +1,6 @@
 //! Threads that pass blocks to each other while devices use them.
 
+#![cfg(not(loom))]
 #![expect(
     clippy::unwrap_used,
     reason = "helper functions of tests may panic as tests may"

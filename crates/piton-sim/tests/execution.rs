@@ -1,5 +1,7 @@
 //! Queues, kernels, waits and failures of the simulated device, in both clocks.
 
+#![cfg(not(loom))]
+
 mod support;
 
 use piton_driver::{ErrorKind, Fault, HostFunction, Position, SignalledBy, WaitOutcome};

@@ -1,5 +1,6 @@
 //! Graphs on the simulated device: what is its own, beside the contract's suite.
 
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;

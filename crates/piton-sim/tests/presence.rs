@@ -1,5 +1,6 @@
 //! Machines whose handles are gone, and forks of the process that made them.
 
+#![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 #![expect(
     unsafe_code,

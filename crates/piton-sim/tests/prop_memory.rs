@@ -1,5 +1,6 @@
 //! The address space against a plain model: what is held, what is where, what each page holds.
 
+#![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod support;

@@ -1,6 +1,7 @@
 //! Aborts, modes behind failures, circles of waits, values in memory, urgency: what keeps queues from running, and what
 //! sets them going.
 
+#![cfg(not(loom))]
 #![expect(unsafe_code, reason = "commands on memory are unsafe")]
 
 mod support;

@@ -1,5 +1,6 @@
 //! Recording, asking and waits that are left out take nothing from the heap.
 
+#![cfg(not(loom))]
 #![expect(
     unsafe_code,
     reason = "a global allocator promises what the system's does"

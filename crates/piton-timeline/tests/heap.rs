@@ -1,5 +1,6 @@
 //! What the timeline asks of the heap: nothing for an operation, little for a lane.
 
+#![cfg(not(loom))]
 #![expect(
     unsafe_code,
     reason = "a global allocator promises what the system's does"

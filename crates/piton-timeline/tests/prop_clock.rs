@@ -1,5 +1,7 @@
 //! The happens-before clock against full vector clocks that forget nothing.
 
+#![cfg(not(loom))]
+
 mod program;
 
 use piton_timeline::{Frontier, Reuse, Timeline, WaitNeed};

@@ -1,5 +1,6 @@
 //! A frontier against the plain statement of what it is: for each lane slot, the largest seq inserted.
 
+#![cfg(not(loom))]
 #![expect(
     clippy::unwrap_used,
     reason = "helper functions of tests may panic as tests may"

@@ -1,5 +1,6 @@
 //! Counters and generations against a plain model: what is complete, what has failed, who has which slot.
 
+#![cfg(not(loom))]
 #![expect(
     clippy::unwrap_used,
     reason = "helper functions of tests may panic as tests may"

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! # crate: piton-timeline
-//! # test: --release --lib loom_tests
+//! # test: --lib loom_tests
 //! # loom: yes
 //! # breaks: a lane's completed number can go backwards
 //! --- a/crates/piton-timeline/src/lane.rs

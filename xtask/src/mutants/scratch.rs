@@ -2,9 +2,9 @@
 //!
 //! The working tree is read once, at the start: it may be edited while the mutants run. The copy is kept between runs
 //! and only files that differ are written, so that their times stay as they were and cargo rebuilds no more than the
-//! crate a patch touched. Its builds have target directories of their own: cargo
+//! crate a patch touched. Its builds have a target directory of their own: cargo
 //! names a package's build by its place in the workspace, so a copy that shared a directory with the original would
-//! be mistaken for it.
+//! be mistaken for it. What the working tree has built of other people's crates is taken over (see `seed`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,8 +12,28 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
+use super::seed;
 use crate::invocation::Invocation;
 use crate::workspace::Workspace;
+
+/// What is built and run in a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Under `cfg(loom)`.
+    Models,
+    Others,
+}
+
+impl Kind {
+    /// The copy's folder, and where the working tree builds the same.
+    fn folders(self, workspace: &Workspace) -> (PathBuf, PathBuf) {
+        let folder = workspace.target_for("mutants");
+        match self {
+            Self::Models => (folder.join("models"), workspace.target_for("loom")),
+            Self::Others => (folder.join("others"), workspace.target_for("")),
+        }
+    }
+}
 
 /// The copy, and where it builds.
 #[derive(Debug)]
@@ -22,15 +42,17 @@ pub(crate) struct Scratch {
     files: BTreeMap<String, Vec<u8>>,
     folder: PathBuf,
     tree: PathBuf,
+    target: PathBuf,
     log: PathBuf,
 }
 
 impl Scratch {
     /// Makes the copy equal to the working tree.
-    pub(crate) fn new(workspace: &Workspace) -> anyhow::Result<Self> {
-        let folder = workspace.target_for("mutants");
+    pub(crate) fn new(workspace: &Workspace, kind: Kind) -> anyhow::Result<Self> {
+        let (folder, built) = kind.folders(workspace);
         let scratch = Self::between(workspace.root(), &workspace.files()?, &folder)?;
         scratch.restore()?;
+        seed::plant(&built, scratch.target())?;
         Ok(scratch)
     }
 
@@ -46,6 +68,7 @@ impl Scratch {
             files,
             folder: folder.to_owned(),
             tree,
+            target: folder.join("build"),
             log: folder.join("last.log"),
         })
     }
@@ -60,9 +83,9 @@ impl Scratch {
         &self.log
     }
 
-    /// The target directory for builds with or without `cfg(loom)`.
-    pub(crate) fn target(&self, loom: bool) -> PathBuf {
-        self.folder.join(if loom { "build-loom" } else { "build" })
+    /// The target directory of its builds.
+    pub(crate) fn target(&self) -> &Path {
+        &self.target
     }
 
     /// Applies a patch, one of the tree's own files, to the copy; false if it does not fit.
