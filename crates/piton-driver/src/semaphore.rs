@@ -36,7 +36,7 @@ pub enum SignalledBy {
     Anyone,
     /// Queues alone; the host's [`signal`](Semaphore::signal) is refused. A device may then find queues that wait
     /// for each other in a circle, and fail them. It takes every signal that will break the wait to be submitted
-    /// when the last queue of the circle stalls.
+    /// before the circle closes: before its last queue stalls and its last signal is submitted.
     Queues,
 }
 

@@ -85,8 +85,8 @@ struct Suspect {
     helpers: Vec<Arc<QueueCore>>,
 }
 
-/// `queue` has stalled, or something that it waits for has become less likely: fails it and others with it if they
-/// are stuck.
+/// `queue` has stalled, or a signal was submitted behind its stall, or something that it waits for has become less likely:
+/// fails it and others with it if they are stuck.
 pub(crate) fn check(queue: &Arc<QueueCore>) {
     let Some(mut suspects) = reachable(queue) else {
         return;

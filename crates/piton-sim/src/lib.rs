@@ -100,6 +100,7 @@ mod tally;
 mod timestamp;
 mod trace;
 mod trouble;
+mod urgency;
 mod virtual_memory;
 mod window;
 mod word;

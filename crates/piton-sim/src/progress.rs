@@ -77,12 +77,12 @@ impl<W> Progress<W> {
         Ok(())
     }
 
-    /// What `choose` makes of each watcher.
-    pub(crate) fn pick<R>(&self, choose: impl Fn(&W) -> Option<R>) -> Vec<R> {
+    /// What `choose` makes of each watcher and its number.
+    pub(crate) fn pick<R>(&self, choose: impl Fn(u64, &W) -> Option<R>) -> Vec<R> {
         let list = self.list.lock();
         list.watchers
             .iter()
-            .filter_map(|(_, watcher)| choose(watcher))
+            .filter_map(|(number, watcher)| choose(*number, watcher))
             .collect()
     }
 

@@ -9,6 +9,7 @@ use crate::{
     presence::{self, Presence},
     progress::Progress,
     queue::{QueueCore, Watcher},
+    urgency,
 };
 use piton_driver::{
     DeviceId, DriverError, ErrorKind, Operation, Semaphore, Semaphores, SignalledBy,
@@ -69,13 +70,35 @@ impl SemaphoreCore {
         raises.get(at).map_or(0, |(_, time)| *time)
     }
 
-    /// A signal is about to be published.
+    /// A signal is about to be published. Whoever waits for it lends its urgency; and it may be what closes a circle of
+    /// waits, if the queue that will give it is in one.
+    ///
+    /// A queue that stalls looks at signals when its stall is in place, and here a stall is looked at when the signal is:
+    /// of the two that close a circle at once, one sees the other.
     pub(crate) fn promise(&self, queue: &Arc<QueueCore>, position: u64, value: u64) {
         self.signals.lock().push(Signal {
             queue: Arc::downgrade(queue),
             position,
             value,
         });
+        if !queue.device.machine().is_watched() {
+            return;
+        }
+        let waiting = self.waiting(value);
+        if let Some(band) = waiting.iter().map(|queue| queue.band()).min() {
+            urgency::lend(band, (Arc::clone(queue), position));
+        }
+        if queue.is_stalled() {
+            deadlock::check(queue);
+        }
+    }
+
+    /// The queue whose signal is the nearest that raises the counter to `value`, and where that stands.
+    pub(crate) fn nearest_signal(&self, value: u64) -> Option<(Arc<QueueCore>, u64)> {
+        let signals = self.signals.lock();
+        let enough = signals.iter().filter(|signal| signal.value >= value);
+        let nearest = enough.min_by_key(|signal| signal.value)?;
+        Some((nearest.queue.upgrade()?, nearest.position))
     }
 
     /// A signal has ended: given, if `was_given`, or skipped.
@@ -108,13 +131,17 @@ impl SemaphoreCore {
 
     /// Something that could have raised the counter is gone.
     fn check_waiting(&self) {
-        let waiting = self.progress.pick(|watcher| match watcher {
-            Watcher::Queue(queue, _) => Some(Arc::clone(queue)),
-            Watcher::Waker(_) => None,
-        });
-        for queue in waiting {
+        for queue in self.waiting(u64::MAX) {
             deadlock::check(&queue);
         }
+    }
+
+    /// The queues that wait for `value` or less.
+    fn waiting(&self, value: u64) -> Vec<Arc<QueueCore>> {
+        self.progress.pick(|awaited, watcher| match watcher {
+            Watcher::Queue(queue, _) if awaited <= value => Some(Arc::clone(queue)),
+            Watcher::Queue(..) | Watcher::Waker(_) => None,
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 //! sets them going.
 
 #![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 #![expect(unsafe_code, reason = "commands on memory are unsafe")]
 
 mod support;
@@ -184,6 +185,84 @@ fn queues_that_wait_in_a_circle_fail_and_the_others_run_on() {
 }
 
 #[test]
+fn a_circle_is_found_when_its_last_signal_is_submitted() {
+    every_clock(|config| {
+        let (_driver, device) = machine(config);
+        let semaphores = device.semaphores().unwrap();
+        let queues: Vec<_> = (0..3).map(|_| queue(&device)).collect();
+        let gates: Vec<_> = (0..3)
+            .map(|_| semaphores.create(0, SignalledBy::Queues).unwrap())
+            .collect();
+        for n in 0..3 {
+            accepted(queues[n].wait_semaphore(&gates[n], 1));
+        }
+        for queue in &queues {
+            wait_until_it_waits(queue);
+            assert_eq!(failed(queue), None, "anybody may still signal");
+        }
+        for n in 0..3 {
+            accepted(queues[n].signal_semaphore(&gates[(n + 1) % 3], 1));
+        }
+        for n in 0..3 {
+            finish_soon(&queues[n]);
+            let awaited = queues[(n + 2) % 3].id();
+            let circle = ErrorKind::DeadlockCycle { awaited, length: 3 };
+            assert_eq!(failed(&queues[n]), Some((1, circle)));
+        }
+    });
+}
+
+/// As `finish`, where a circle that nobody finds would last for ever.
+fn finish_soon(queue: &Arc<dyn Queue>) {
+    let soon = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let waited = queue.wait(queue.submitted(), Some(soon));
+    assert_eq!(waited, Ok(WaitOutcome::Reached), "the circle is not found");
+}
+
+/// Runs what can be run, and returns when the queue's front waits.
+fn wait_until_it_waits(queue: &Arc<dyn Queue>) {
+    while !matches!(queue.activity(), QueueActivity::Waiting(..)) {
+        // Long enough for whoever waits to run what there is.
+        let soon = std::time::Instant::now() + std::time::Duration::from_millis(1);
+        let waited = queue.wait(queue.submitted(), Some(soon));
+        assert_ne!(waited, Ok(WaitOutcome::Reached));
+    }
+}
+
+#[test]
+fn a_circle_that_two_threads_close_at_once_is_found() {
+    for workers in [1, 2] {
+        let (_driver, device) = machine(SimConfig {
+            workers: Some(workers),
+            ..config(1)
+        });
+        let semaphores = device.semaphores().unwrap();
+        for _ in 0..300 {
+            let gates = [0, 1].map(|_| semaphores.create(0, SignalledBy::Queues).unwrap());
+            let queues = [0, 1].map(|_| queue(&device));
+            let start = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                for n in 0..2 {
+                    let (queue, gates, start) = (&queues[n], &gates, &start);
+                    scope.spawn(move || {
+                        start.wait();
+                        accepted(queue.wait_semaphore(&gates[n], 1));
+                        accepted(queue.signal_semaphore(&gates[1 - n], 1));
+                    });
+                }
+            });
+            for queue in &queues {
+                finish_soon(queue);
+                assert!(matches!(
+                    failed(queue),
+                    Some((1, ErrorKind::DeadlockCycle { length: 2, .. }))
+                ));
+            }
+        }
+    }
+}
+
+#[test]
 fn a_circle_that_somebody_outside_can_break_is_none() {
     every_clock(|config| {
         let (_driver, device) = machine(config);
@@ -344,5 +423,61 @@ fn an_urgent_queue_lends_its_urgency_to_whom_it_waits_for() {
             own.unwrap()
         };
         assert!(end(&patient) < end(&usual), "urgency was not handed on");
+    }
+}
+
+/// A queue waits for a signal of the least urgent one, submitted before the wait or behind it; a third has much to do.
+fn signalled_by_the_patient(seed: u64, signal_first: bool) {
+    let (_driver, device) = machine(config(1).in_virtual_time(seed, ScheduleOrder::Seeded));
+    let with = |number| {
+        let options = QueueOptions {
+            priority: Priority(number),
+            ..QueueOptions::default()
+        };
+        device.queues().create(&options).unwrap()
+    };
+    let (urgent, usual, patient) = (with(-2), with(-1), with(0));
+    let memory = device.memory().allocate(1024).unwrap();
+    let gate = device
+        .semaphores()
+        .unwrap()
+        .create(0, SignalledBy::Queues)
+        .unwrap();
+    let signal = || {
+        for _ in 0..20 {
+            accepted(fill(&patient, memory, 1, 64));
+        }
+        accepted(patient.signal_semaphore(&gate, 3));
+    };
+    if signal_first {
+        signal();
+        accepted(urgent.wait_semaphore(&gate, 2));
+    } else {
+        accepted(urgent.wait_semaphore(&gate, 2));
+        wait_until_it_waits(&urgent);
+        signal();
+    }
+    accepted(fill(&urgent, memory, 2, 64));
+    for _ in 0..200 {
+        accepted(fill(&usual, memory, 3, 64));
+    }
+    let trace = device.execution_trace().unwrap();
+    trace.start(1000);
+    [&urgent, &usual, &patient].into_iter().for_each(finish);
+    let records = trace.finish().0;
+    let place = |queue: &Arc<dyn Queue>| {
+        records
+            .iter()
+            .rposition(|record| record.queue == queue.id())
+    };
+    let first_usual = records.iter().position(|record| record.queue == usual.id());
+    assert!(place(&urgent) < first_usual, "urgency was not handed on");
+}
+
+#[test]
+fn an_urgent_queue_lends_its_urgency_to_whose_signal_it_waits_for() {
+    for seed in 0..10 {
+        signalled_by_the_patient(seed, true);
+        signalled_by_the_patient(seed, false);
     }
 }

@@ -14,13 +14,11 @@ use crate::{
     progress::Progress,
     queue::{QueueCore, Watcher},
     semaphore::SemaphoreCore,
+    urgency,
 };
 use piton_driver::MemoryWait;
 use piton_sync::atomic::Ordering;
 use std::sync::Arc;
-
-/// How far urgency is handed on along a chain of waiting queues.
-const LONGEST_CHAIN: u32 = 64;
 
 /// Waits for another queue to have ended `awaited`.
 pub(super) fn on_queue(
@@ -34,7 +32,7 @@ pub(super) fn on_queue(
     let other = Arc::clone(other);
     let awaits = Awaits::Queue(Arc::clone(&other), awaited);
     let step = hang(queue, &other.progress, awaited, awaits)?;
-    hand_urgency_on(queue.band(), &other, awaited);
+    urgency::lend(queue.band(), (other, awaited));
     if queue.device.machine().is_watched() {
         deadlock::check(queue);
     }
@@ -55,8 +53,9 @@ pub(super) fn on_semaphore(
     }
     let semaphore = Arc::clone(semaphore);
     let awaits = Awaits::Semaphore(Arc::clone(&semaphore), value);
-    let step = hang(queue, &semaphore.progress, value, awaits)?;
+    let step = hang(queue, &semaphore.progress, value, awaits.clone())?;
     wake_if_in_trouble(queue, position);
+    urgency::hand_on(queue.band(), awaits);
     deadlock::check(queue);
     Some(step)
 }
@@ -105,22 +104,5 @@ fn hang(
 fn wake_if_in_trouble(queue: &Arc<QueueCore>, position: u64) {
     if queue.trouble.is_aborted(position) || queue.device.core().is_lost() {
         queue.wake_stalled();
-    }
-}
-
-/// `other`, and whoever it waits for, is as urgent as `band` until it has ended `awaited`.
-fn hand_urgency_on(band: usize, other: &Arc<QueueCore>, awaited: u64) {
-    let (mut queue, mut position) = (Arc::clone(other), awaited);
-    for _ in 0..LONGEST_CHAIN {
-        if !queue.lift_to(band, position) {
-            return;
-        }
-        queue.engine().promote(&queue, band);
-        match queue.waits.get() {
-            Some((_, Awaits::Queue(next, next_position))) => {
-                (queue, position) = (next, next_position);
-            }
-            _ => return,
-        }
     }
 }

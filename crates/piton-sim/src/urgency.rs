@@ -1,0 +1,48 @@
+//! Urgency that is handed on: who holds an urgent queue up is as urgent, until it has got there.
+//!
+//! # The idea
+//! A queue that stalls lends its band to whoever can end its wait: the queue that it waits for; of those whose
+//! signals would do, the one with the lowest value, which is the nearest where values come in order. And so on along the
+//! chain. A signal that is submitted while urgent queues wait for it borrows theirs then.
+//!
+//! All of it is a hint. A loan lost to a race makes its queue wait as long as it would without.
+
+use crate::{deadlock::Awaits, queue::QueueCore};
+use std::sync::Arc;
+
+/// How far it is handed on along a chain of waiting queues.
+const LONGEST_CHAIN: u32 = 64;
+
+/// A queue and the position it is to get to.
+type Goal = (Arc<QueueCore>, u64);
+
+/// A queue of `band` waits for this.
+pub(crate) fn hand_on(band: usize, awaits: Awaits) {
+    if let Some(goal) = goal(awaits) {
+        lend(band, goal);
+    }
+}
+
+/// The queue is as urgent as `band` until it has ended the position, and so is whoever it waits for itself.
+pub(crate) fn lend(band: usize, (mut queue, mut position): Goal) {
+    for _ in 0..LONGEST_CHAIN {
+        if !queue.lift_to(band, position) {
+            return;
+        }
+        queue.engine().promote(&queue, band);
+        let next = queue.waits.get().and_then(|(_, awaits)| goal(awaits));
+        let Some(next) = next else {
+            return;
+        };
+        (queue, position) = next;
+    }
+}
+
+/// What would end this wait.
+fn goal(awaits: Awaits) -> Option<Goal> {
+    match awaits {
+        Awaits::Queue(queue, position) => Some((queue, position)),
+        Awaits::Semaphore(semaphore, value) => semaphore.nearest_signal(value),
+        Awaits::Memory(_) | Awaits::Never => None,
+    }
+}
