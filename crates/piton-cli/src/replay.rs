@@ -12,6 +12,7 @@
 pub mod checker;
 mod lanes;
 mod minimum;
+pub mod planned;
 mod player;
 mod sampler;
 pub mod summary;

@@ -294,3 +294,19 @@ fn demo_refuses_what_makes_no_sense() {
         "cannot be written",
     );
 }
+
+#[test]
+fn hindsight_places_shipped_traces_near_their_peak() {
+    let paths = TRACES.map(trace);
+    let mut arguments = vec!["replay", "--plan", "--json"];
+    arguments.extend(paths.iter().map(String::as_str));
+    let planned = json(&arguments);
+    for trace in planned.as_array().unwrap() {
+        let whole = &trace["whole"];
+        assert!(whole["ratio"].as_f64().unwrap() <= 1.05, "{trace}");
+        assert!(whole["height"].as_u64() >= whole["peak_live"].as_u64());
+    }
+    arguments.retain(|argument| *argument != "--json");
+    let output = piton(&arguments);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("geometric mean"));
+}

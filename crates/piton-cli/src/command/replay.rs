@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::replay::planned::{self, PlannedError};
 use crate::replay::{Placement, ReplayError, ReplayOptions, TraceResult, replay_file, summary};
 use crate::report;
 
@@ -35,6 +36,9 @@ pub(super) struct Options {
     /// Verify every allocation: none overlaps another, none is handed out before its last uses are ordered.
     #[arg(long)]
     check: bool,
+    /// Look back instead: plan each trace from its recorded lifetimes, as a whole and by steps. No pool takes part.
+    #[arg(long)]
+    plan: bool,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -64,6 +68,9 @@ fn capacity(text: &str) -> Result<Capacity, String> {
 }
 
 pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
+    if options.plan {
+        return plan(options, output);
+    }
     let replay = ReplayOptions {
         capacity: match options.capacity {
             Capacity::Bytes(bytes) => bytes,
@@ -83,6 +90,31 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
         output.line(summary::json(&results, &replay).map_err(Failure::result)?)
     } else {
         output.line(summary::table(&results))
+    }
+}
+
+fn plan(options: &Options, output: &mut Output) -> Result<(), Failure> {
+    let bar = output.progress(options.traces.len() as u64);
+    let mut planned = Vec::with_capacity(options.traces.len());
+    for path in &options.traces {
+        planned.push(planned::plan_file(path).map_err(|error| plan_failure(error, path))?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if options.json {
+        let json =
+            serde_json::to_string_pretty(&planned).context("the plans cannot be written as JSON");
+        output.line(json.map_err(Failure::Result)?)
+    } else {
+        output.line(planned::table(&planned))
+    }
+}
+
+/// A bad trace is the caller's; everything else is the planner's.
+fn plan_failure(error: PlannedError, path: &Path) -> Failure {
+    match error {
+        PlannedError::Trace(error) => Failure::input(error),
+        error => Failure::Result(anyhow::Error::new(error).context(path.display().to_string())),
     }
 }
 
