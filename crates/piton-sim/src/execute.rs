@@ -88,7 +88,7 @@ fn run_some(queue: &Arc<QueueCore>) -> Step {
     Step::Ended
 }
 
-fn release(queue: &QueueCore, resource: &Resource<Arc<QueueCore>>) {
+pub(crate) fn release(queue: &QueueCore, resource: &Resource<Arc<QueueCore>>) {
     if let Some(next) = resource.release() {
         queue.engine().schedule(&next);
     }
@@ -143,7 +143,7 @@ fn step_graph(queue: &Arc<QueueCore>, position: u64, entry: &Entry, plan: &Arc<P
     };
     let mut end = match graph::step(queue, position, plan, start) {
         graph::Step::Again => return Step::Ended,
-        graph::Step::HeldByHost => return Step::Waits,
+        graph::Step::Waits => return Step::Waits,
         graph::Step::Hangs => return stalling::for_ever(queue, position),
         graph::Step::Ended(end) => end,
     };

@@ -12,7 +12,8 @@
 //! chooses among them.
 //!
 //! # Not here
-//! In real time the nodes of one replay run one after the other, and their copies take no turn at the copy engines.
+//! In real time the nodes of one replay run one after the other, also those that no edge orders: a queue's front has one
+//! owner. Independent work that should overlap goes to queues of its own.
 
 mod front;
 mod node;

@@ -113,7 +113,7 @@ pub(crate) struct QueueCore {
     pub(crate) front: FrontMark,
     pub(crate) waits: Waits,
     /// The replay of a graph that the front is in the middle of.
-    pub(crate) replay: Mutex<Option<Box<GraphRun>>>,
+    pub(crate) replay: Mutex<Option<GraphRun>>,
     producer: Mutex<Producer>,
     stall: Mutex<Stall>,
     /// The band that a more urgent queue lifted this one to, and until when: `band` in the low byte, the position

@@ -17,7 +17,7 @@ use std::{
         atomic::{AtomicU32, Ordering},
     },
 };
-use support::{accepted, config, fill, free, kernel, machine, queue, read};
+use support::{Pinned, accepted, config, fill, free, kernel, machine, queue, read};
 
 #[track_caller]
 fn node(work: NodeWork, after: &[u32]) -> GraphNode {
@@ -299,4 +299,91 @@ fn a_graph_spreads_the_blocks_of_its_kernels() {
     finish(&queue);
     assert_eq!(read(&device, a, 64 * 256), [190; 64 * 256]);
     free(&device, a).unwrap();
+}
+
+/// A graph that copies `pinned` to the device, several times at once as far as its edges go.
+fn copies(
+    device: &Arc<dyn Device>,
+    pinned: &Pinned,
+    dst: DevicePtr,
+    bytes: u64,
+) -> Arc<dyn ExecutableGraph> {
+    let copy = |_| {
+        let work = NodeWork::CopyToDevice {
+            dst,
+            src: pinned.start(),
+            bytes,
+        };
+        node(work, &[])
+    };
+    instantiate(device, (0..8).map(copy).collect())
+}
+
+#[test]
+fn copies_of_graphs_take_their_turn_at_the_engine() {
+    const WORDS: usize = 1 << 20;
+    let (_driver, device) = machine(SimConfig {
+        workers: Some(2),
+        ..config(1)
+    });
+    let queues: Vec<_> = (0..3).map(|_| queue(&device)).collect();
+    let bytes = WORDS as u64 * 4;
+    let places: Vec<_> = (1..4_u32)
+        .map(|n| {
+            let pinned = Pinned::new(&device, &vec![n; WORDS]);
+            (pinned, device.memory().allocate(bytes).unwrap())
+        })
+        .collect();
+    let graphs: Vec<_> = places
+        .iter()
+        .map(|(pinned, dst)| copies(&device, pinned, *dst, bytes))
+        .collect();
+    let trace = device.execution_trace().unwrap();
+    trace.start(10_000);
+    for _ in 0..10 {
+        for (queue, graph) in queues.iter().zip(&graphs) {
+            run(queue, graph);
+            queue.flush().unwrap();
+        }
+    }
+    queues.iter().for_each(finish);
+    let (records, lost) = trace.finish();
+    assert_eq!(lost, 0);
+    let mut turns: Vec<_> = records
+        .iter()
+        .filter(|record| record.operation == Operation::CopyToDevice)
+        .map(|record| (record.start_ns, record.end_ns))
+        .collect();
+    turns.sort_unstable();
+    assert_eq!(turns.len(), 3 * 8 * 10);
+    let is_apart = |pair: &[(u64, u64)]| pair[0].1 <= pair[1].0;
+    assert!(turns.windows(2).all(is_apart), "two copies at once");
+    for (n, (_, dst)) in (1..4_u32).zip(&places) {
+        assert_eq!(read(&device, *dst, WORDS), vec![n; WORDS]);
+    }
+}
+
+#[test]
+fn a_graph_aborted_while_its_copies_wait_for_a_turn_ends() {
+    const WORDS: usize = 1 << 16;
+    let (_driver, device) = machine(SimConfig {
+        workers: Some(2),
+        ..config(1)
+    });
+    let bytes = WORDS as u64 * 4;
+    let dst = device.memory().allocate(bytes).unwrap();
+    let pinned = Pinned::new(&device, &vec![1; WORDS]);
+    let graph = copies(&device, &pinned, dst, bytes);
+    for _ in 0..20 {
+        let queues: Vec<_> = (0..3).map(|_| queue(&device)).collect();
+        for queue in &queues {
+            run(queue, &graph);
+            queue.flush().unwrap();
+        }
+        queues[0].abort().unwrap();
+        queues[1].abort().unwrap();
+        queues.iter().for_each(finish);
+        assert_eq!(queues[2].failure(), None);
+    }
+    assert_eq!(read(&device, dst, WORDS), vec![1; WORDS]);
 }

@@ -1,14 +1,14 @@
 //! A queue whose front is a replay: one node a step, until all have ended.
 //!
 //! The state of the replay belongs to the owner of the front (see `queue`) and lies with the queue, since the owner
-//! changes: after a slice, and while a host function of the graph runs.
+//! changes: after a slice, while a host function of the graph runs, and while a copy waits for its turn at an engine.
 
 use super::{
     node::{self, Ran},
     plan::{Plan, Work},
     run::{GraphRun, Next},
 };
-use crate::{host_function::HostCall, queue::QueueCore};
+use crate::{execute, host_function::HostCall, queue::QueueCore, resource::Resource};
 use piton_driver::{ErrorKind, Operation, Origin, RepeatedHostFunction};
 use piton_sync::Mutex;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub(crate) enum Step {
     /// There is more to do, and the front is still the caller's.
     Again,
-    /// A host function holds the front.
-    HeldByHost,
+    /// A host function holds the front, or the list of a copy engine.
+    Waits,
     /// By a fault plan: a kernel of the graph never ends.
     Hangs,
     /// It has ended.
@@ -61,10 +61,19 @@ impl NodeReturn {
 /// Runs the next node of the replay at the front of `queue`, whose front the caller owns. `start` is when it may
 /// start, in virtual time.
 pub(crate) fn step(queue: &Arc<QueueCore>, position: u64, plan: &Arc<Plan>, start: u64) -> Step {
+    let Ok(engine) = take_engine(queue) else {
+        return Step::Waits;
+    };
     // Taken out of its place: nodes are the program's code, which runs under no lock.
     let held = queue.replay.lock().take();
-    let mut run = held.unwrap_or_else(|| Box::new(GraphRun::new(Arc::clone(plan), start)));
-    let advance = advance(queue, position, &mut run);
+    let mut run = held.unwrap_or_else(|| GraphRun::new(Arc::clone(plan), start));
+    let advance = match run.copy.take() {
+        Some(number) => carry_out(queue, position, &mut run, number),
+        None => advance(queue, position, &mut run),
+    };
+    if let Some(engine) = engine {
+        execute::release(queue, engine);
+    }
     if let Advance::Ended(end) = advance {
         return Step::Ended(end);
     }
@@ -77,10 +86,32 @@ pub(crate) fn step(queue: &Arc<QueueCore>, position: u64, plan: &Arc<Plan>, star
     }
 }
 
+/// A copy engine, as queues take turns on it.
+type CopyEngine = Resource<Arc<QueueCore>>;
+
+/// Takes the engine of the copy that is next, if a copy is. Where it is another queue's turn, the engine has the front from
+/// then on: so the replay is in its place already, with the copy noted in it.
+fn take_engine(queue: &Arc<QueueCore>) -> Result<Option<&CopyEngine>, Busy> {
+    let held = queue.replay.lock();
+    let copy = held.as_ref().and_then(|run| Some(run.work(run.copy?)));
+    let Some(operation) = copy.map(Work::operation) else {
+        return Ok(None);
+    };
+    drop(held);
+    let engine = execute::copy_engine(queue.device.core(), operation);
+    if engine.acquire(queue.band(), || Arc::clone(queue)) {
+        return Ok(Some(engine));
+    }
+    Err(Busy)
+}
+
+/// It is another queue's turn.
+struct Busy;
+
 fn start_call(queue: &QueueCore, call: HostCall) -> Step {
     let returned = call.node.clone();
     match queue.device.machine().engine.call_host(call) {
-        Ok(()) => Step::HeldByHost,
+        Ok(()) => Step::Waits,
         Err(error) => {
             if let Some(returned) = returned {
                 returned.set(Err(error.kind));
@@ -120,10 +151,20 @@ fn begin(queue: &Arc<QueueCore>, position: u64, run: &mut GraphRun, number: u32)
             let function = Arc::clone(function);
             Advance::Calls(host_call(queue, position, run, number, function))
         }
-        _ => match node::run(queue, position, run, number) {
-            Some(ran) => settle(run, number, ran),
-            None => Advance::Hangs,
-        },
+        Work::CopyToDevice { .. } | Work::CopyToHost { .. } | Work::CopyPeer { .. }
+            if !queue.device.machine().engine.is_virtual() =>
+        {
+            run.copy = Some(number);
+            Advance::Again
+        }
+        _ => carry_out(queue, position, run, number),
+    }
+}
+
+fn carry_out(queue: &Arc<QueueCore>, position: u64, run: &mut GraphRun, number: u32) -> Advance {
+    match node::run(queue, position, run, number) {
+        Some(ran) => settle(run, number, ran),
+        None => Advance::Hangs,
     }
 }
 

@@ -7,6 +7,7 @@
 //! 3. A launch's `room` lies within `arguments`, is nobody else's, and holds its packed arguments, then its extents;
 //!    `filled` of it are in use.
 
+use super::run::Spare;
 use crate::{check, command::HostRange, device::SimDevice, kernel::SimKernel};
 use piton_driver::{
     DevicePtr, DeviceRange, DriverError, ErrorKind, FillPattern, GraphDescription, GraphNode,
@@ -110,6 +111,8 @@ pub(crate) struct Plan {
     pub(crate) works: Vec<Work>,
     arguments: Vec<u8>,
     kept: Arc<[Arc<dyn Any + Send + Sync>]>,
+    /// Shared by what updates make of the plan: their nodes are as many.
+    pub(super) spare: Arc<Spare>,
 }
 
 impl fmt::Debug for Plan {
@@ -139,6 +142,7 @@ impl Plan {
             works: maker.works,
             arguments: maker.arguments,
             kept: graph.kept.into(),
+            spare: Arc::default(),
         })
     }
 

@@ -2,12 +2,16 @@
 //!
 //! # Invariants
 //! 1. `unmet[n]` of a node of an open level is the number of nodes it comes after that have not ended. A node is in
-//!    its level's `ready` from when that is 0 until it is taken.
+//!    its level's part of `ready` from when that is 0 until it is taken.
 //! 2. Only the innermost open level's nodes are taken. The node a level belongs to ends when the level has run for
-//!    the last time.
+//!    the last time. So the parts of `ready` lie one behind the other, the innermost level's last.
 //! 3. `ready_at[n]` is the latest end, in virtual time, of what it comes after; the start of its level at least.
+//!
+//! # Memory
+//! The numbers of a replay that has ended lie with the plan until its next, which then allocates nothing: see [`Spare`].
 
 use super::plan::{Plan, Work};
+use piton_sync::Mutex;
 use std::sync::Arc;
 
 /// A level that is open.
@@ -16,7 +20,8 @@ struct Open {
     level: u32,
     /// The node whose body it is; none for the graph itself.
     owner: Option<u32>,
-    ready: Vec<u32>,
+    /// Where its part of the ready nodes begins.
+    first: usize,
     /// Nodes that have not ended.
     left: usize,
     /// When it was entered, in virtual time.
@@ -25,15 +30,34 @@ struct Open {
     end: u64,
 }
 
+/// The numbers of a replay.
+#[derive(Debug, Default)]
+struct Books {
+    unmet: Vec<u32>,
+    ready_at: Vec<u64>,
+    ready: Vec<u32>,
+    open: Vec<Open>,
+}
+
+/// The numbers of a plan's last replay, for the next. One replay's are kept: a second at the same time makes its own.
+#[derive(Debug)]
+pub(crate) struct Spare(Mutex<Option<Books>>);
+
+impl Default for Spare {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct GraphRun {
     pub(crate) plan: Arc<Plan>,
-    unmet: Vec<u32>,
-    ready_at: Vec<u64>,
-    open: Vec<Open>,
+    books: Books,
     /// A host function that runs elsewhere, with its node.
     pub(crate) host: Option<(u32, Arc<super::NodeReturn>)>,
+    /// A node that was taken and is to have its turn at a copy engine first.
+    pub(crate) copy: Option<u32>,
     /// When the replay started.
     pub(crate) start: u64,
 }
@@ -61,12 +85,15 @@ impl GraphRun {
     /// A replay that starts at `start`.
     pub(crate) fn new(plan: Arc<Plan>, start: u64) -> Self {
         let count = plan.works.len();
+        let mut books = plan.spare.0.lock().take().unwrap_or_default();
+        // What is read of a level's nodes is written when the level is entered.
+        books.unmet.resize(count, 0);
+        books.ready_at.resize(count, 0);
         let mut run = Self {
             plan,
-            unmet: vec![0; count],
-            ready_at: vec![0; count],
-            open: Vec::new(),
+            books,
             host: None,
+            copy: None,
             start,
         };
         run.enter(0, None, start);
@@ -79,7 +106,7 @@ impl GraphRun {
 
     /// When a node could start, in virtual time.
     pub(crate) fn ready_at(&self, node: u32) -> u64 {
-        self.ready_at[node as usize]
+        self.books.ready_at[node as usize]
     }
 
     /// Opens the body of `owner`.
@@ -89,22 +116,22 @@ impl GraphRun {
     }
 
     fn enter(&mut self, level: u32, owner: Option<u32>, start: u64) {
-        let mut ready = Vec::new();
+        let books = &mut self.books;
+        let first = books.ready.len();
         let nodes = &self.plan.levels[level as usize];
         for &node in nodes {
             let unmet = self.plan.shapes[node as usize].unmet;
-            self.unmet[node as usize] = unmet;
-            self.ready_at[node as usize] = start;
+            books.unmet[node as usize] = unmet;
+            books.ready_at[node as usize] = start;
             if unmet == 0 {
-                ready.push(node);
+                books.ready.push(node);
             }
         }
-        let left = nodes.len();
-        self.open.push(Open {
+        books.open.push(Open {
             level,
             owner,
-            ready,
-            left,
+            first,
+            left: nodes.len(),
             start,
             end: start,
         });
@@ -112,40 +139,53 @@ impl GraphRun {
 
     /// Takes what is next; `choose` picks one of several ready nodes by index.
     pub(crate) fn next(&mut self, choose: impl FnOnce(&[u32], &[u64]) -> usize) -> Next {
-        let Some(open) = self.open.last_mut() else {
+        let books = &mut self.books;
+        let Some(open) = books.open.last() else {
             return Next::Ended { end: self.start };
         };
-        if open.ready.is_empty() {
+        let ready = &books.ready[open.first..];
+        if ready.is_empty() {
             debug_assert_eq!(
                 open.left, 0,
                 "level {} has nodes left and none is ready",
                 open.level
             );
             let (owner, end) = (open.owner, open.end.max(open.start));
-            self.open.pop();
+            books.open.pop();
             return match owner {
                 Some(owner) => Next::BodyEnded { owner, end },
                 None => Next::Ended { end },
             };
         }
-        let chosen = choose(&open.ready, &self.ready_at).min(open.ready.len() - 1);
-        Next::Node(open.ready.remove(chosen))
+        let chosen = choose(ready, &books.ready_at).min(ready.len() - 1);
+        Next::Node(books.ready.remove(open.first + chosen))
     }
 
     /// A node that was taken has ended, at `end` in virtual time.
     pub(crate) fn ended(&mut self, node: u32, end: u64) {
-        let Some(open) = self.open.last_mut() else {
+        let books = &mut self.books;
+        let Some(open) = books.open.last_mut() else {
             return;
         };
         open.left -= 1;
         open.end = open.end.max(end);
         for &successor in &self.plan.shapes[node as usize].successors {
             let at = successor as usize;
-            self.unmet[at] -= 1;
-            self.ready_at[at] = self.ready_at[at].max(end);
-            if self.unmet[at] == 0 {
-                open.ready.push(successor);
+            books.unmet[at] -= 1;
+            books.ready_at[at] = books.ready_at[at].max(end);
+            if books.unmet[at] == 0 {
+                books.ready.push(successor);
             }
         }
+    }
+}
+
+impl Drop for GraphRun {
+    fn drop(&mut self) {
+        let mut books = std::mem::take(&mut self.books);
+        books.ready.clear();
+        books.open.clear();
+        let former = self.plan.spare.0.lock().replace(books);
+        drop(former);
     }
 }

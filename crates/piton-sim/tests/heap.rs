@@ -1,0 +1,91 @@
+//! What takes nothing from the heap, counted on all threads of the process until it has ended.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(
+    unsafe_code,
+    reason = "a global allocator promises what the system's does, and submission is unsafe"
+)]
+
+mod support;
+
+use piton_driver::{Command, FillPattern, GraphDescription, GraphNode, NodeWork, WaitOutcome};
+use piton_sim::SimConfig;
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    panic::Location,
+    sync::atomic::{AtomicU64, Ordering},
+};
+use support::{accepted, config, machine, queue};
+
+// GLOBAL: an allocator is passed no argument.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// GLOBAL: an allocator is the program's by its nature.
+#[global_allocator]
+static HEAP: Counting = Counting;
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller promised it for the layout.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: the caller promised it for the start and the layout.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+/// Nodes that each come after the one before, and a body that is run once behind them.
+fn nodes(at: piton_driver::DevicePtr) -> Vec<GraphNode> {
+    let node = |work, after: &[u32]| GraphNode {
+        work,
+        after: after.to_vec(),
+        origin: Location::caller(),
+    };
+    let fill = |word| NodeWork::Fill {
+        dst: at,
+        pattern: FillPattern::Word(word),
+        bytes: 64,
+    };
+    let mut nodes = vec![node(fill(0), &[]), node(fill(1), &[])];
+    nodes.extend((1..20).map(|n| node(fill(1), &[n])));
+    let body = vec![node(fill(2), &[]), node(fill(3), &[0])];
+    let condition = NodeWork::If {
+        condition: at,
+        body,
+    };
+    nodes.push(node(condition, &[20]));
+    nodes
+}
+
+#[test]
+fn a_replay_of_a_graph_that_has_run_allocates_nothing() {
+    let (_driver, device) = machine(SimConfig {
+        workers: Some(1),
+        ..config(1)
+    });
+    let queue = queue(&device);
+    let at = device.memory().allocate(1024).unwrap();
+    let description = GraphDescription {
+        nodes: nodes(at),
+        kept: Vec::new(),
+    };
+    let graph = device.graphs().unwrap().instantiate(description).unwrap();
+    let replay = || {
+        let command = Command::RunGraph { graph: &graph };
+        // SAFETY: the memory is held until the wait below has ended.
+        let last = accepted(unsafe { queue.submit(&command, Location::caller()) });
+        assert_eq!(queue.wait(last, None), Ok(WaitOutcome::Reached));
+    };
+    // The first makes the room that is used again, on each side.
+    (0..10).for_each(|_| replay());
+    let before = ASKED.load(Ordering::Relaxed);
+    (0..100).for_each(|_| replay());
+    assert_eq!(ASKED.load(Ordering::Relaxed), before);
+}
