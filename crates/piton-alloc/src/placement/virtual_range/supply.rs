@@ -81,7 +81,7 @@ impl Supply<'_> {
 
     /// A handle of at most `most` pages, of `left` that are still wanted in all. It counts as outside the index.
     fn handle(&mut self, most: u64, left: u64) -> Result<(PhysicalHandle, u64), DriverError> {
-        let size = most.min(self.policy.handle.max(self.policy.step)).max(1);
+        let size = most.min(self.policy.handle).max(1);
         loop {
             let mut books = self.pool.books.lock();
             let fits = books.pages.largest_spare(most);
