@@ -211,7 +211,7 @@ impl User {
     fn remove_range(&mut self, pick: u8) {
         let offsets: Vec<u64> = self.range.ranges().map(|range| range.offset).collect();
         if let Some(at) = position(pick, offsets.len()) {
-            let _ = self.range.remove_range(offsets[at]);
+            let _ = self.range.remove_range(offsets[at], Domain::SHARED);
         }
     }
 

@@ -139,7 +139,6 @@ impl Books {
         self.live -= allocation.bytes;
         self.allocations -= 1;
         self.counters.frees += 1;
-        self.counters.freed_bytes += allocation.rounded;
         true
     }
 
@@ -173,8 +172,13 @@ impl Books {
     }
 
     /// Adds a Block the source has just given.
-    pub(crate) fn add_block(&mut self, range: DeviceRange) -> Result<(), IndexError> {
+    pub(crate) fn add_block(
+        &mut self,
+        range: DeviceRange,
+        region: Region,
+    ) -> Result<(), IndexError> {
         let offset = self.index.add_range(range.bytes)?;
+        self.give_to(offset, region.shared());
         self.blocks.insert(Block { offset, range });
         self.held += range.bytes;
         self.counters.peak_held = self.counters.peak_held.max(self.held);
@@ -183,8 +187,8 @@ impl Books {
 
     /// Takes a wholly free Block out of the index, so that nobody can be given a part of it. It stays held, in transit,
     /// until [`forget`](Self::forget) or [`restore`](Self::restore).
-    pub(crate) fn withdraw(&mut self, offset: u64) -> Option<Block> {
-        self.index.remove_range(offset).ok()?;
+    pub(crate) fn withdraw(&mut self, offset: u64, region: Region) -> Option<Block> {
+        self.index.remove_range(offset, region.shared()).ok()?;
         let block = self.blocks.remove(offset)?;
         self.outside += block.range.bytes;
         Some(block)
@@ -197,10 +201,20 @@ impl Books {
     }
 
     /// The source did not take the withdrawn Block: it serves on.
-    pub(crate) fn restore(&mut self, block: Block) {
+    pub(crate) fn restore(&mut self, block: Block, region: Region) {
         if let Ok(offset) = self.index.add_range(block.range.bytes) {
+            self.give_to(offset, region.shared());
             self.outside -= block.range.bytes;
             self.blocks.insert(Block { offset, ..block });
+        }
+    }
+
+    /// Moves a new range, wholly free in the shared domain, to another.
+    pub(crate) fn give_to(&mut self, offset: u64, domain: Domain) {
+        let whole = self.index.extents_of(offset).next();
+        if let Some(extent) = whole.filter(|_| !domain.is_shared()) {
+            let moved = self.index.move_domain(extent.id, Domain::SHARED, domain);
+            debug_assert!(moved.is_ok());
         }
     }
 

@@ -65,8 +65,8 @@ impl DevicePool {
         if let Some(found) = self.recover_in(request, region, waits, recovery) {
             return Ok(found);
         }
-        let other = self.placement.other_region(region);
-        if let Some(other) = other.filter(|_| self.lives_on_its_reserve())
+        let other = region.other();
+        if self.lives_on_its_reserve()
             && let Some(found) = self.recover_in(request, other, waits, recovery)
         {
             return Ok(found);
@@ -79,13 +79,35 @@ impl DevicePool {
             Err(error) => return Err(AllocError::Driver(error)),
         };
         let may_wait = self.settings.cross_lane != CrossLane::Never;
-        for region in [Some(region), other].into_iter().flatten() {
+        for region in [region, other] {
             if let Some(found) = self.recover_in(request, region, may_wait, recovery) {
                 return Ok(found);
             }
         }
         drop(turn);
         Err(self.full_now(request, region, *recovery, refusal))
+    }
+
+    /// Grows until `bytes` bytes are held; returns how many are.
+    pub(crate) fn hold(&self, bytes: u64) -> Result<u64, AllocError> {
+        let turn = self.turn.lock();
+        let mut recovery = Recovery::default();
+        let held = self.books.lock().held;
+        let Some(short) = bytes.checked_sub(held).filter(|short| *short > 0) else {
+            return Ok(held);
+        };
+        let grown = match &self.placement {
+            Placement::Blocks => self.add_idle_block(short, &mut recovery),
+            Placement::Virtual(range) => self.map_ahead(range, short, &mut recovery),
+        };
+        drop(turn);
+        let refusal = match grown {
+            Ok(true) => return Ok(self.books.lock().held),
+            Ok(false) => None,
+            Err(error) if error.is_out_of_memory() => Some(error),
+            Err(error) => return Err(AllocError::Driver(error)),
+        };
+        Err(self.full_now(&Request::new(short), Region::Large, recovery, refusal))
     }
 
     fn recover_in(
@@ -106,7 +128,7 @@ impl DevicePool {
         recovery: &mut Recovery,
     ) -> Result<Option<Allocation>, DriverError> {
         match &self.placement {
-            Placement::Blocks => self.grow_blocks(request, recovery),
+            Placement::Blocks => self.grow_blocks(request, region, recovery),
             Placement::Virtual(range) => self.grow_range(range, request, region, recovery),
         }
     }

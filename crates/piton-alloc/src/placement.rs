@@ -34,13 +34,4 @@ impl Placement {
             _ => Region::Large,
         }
     }
-
-    /// The region to try when a request's own has nothing left.
-    pub(crate) fn other_region(&self, region: Region) -> Option<Region> {
-        match (self, region) {
-            (Self::Blocks, _) => None,
-            (Self::Virtual(_), Region::Large) => Some(Region::Small),
-            (Self::Virtual(_), Region::Small) => Some(Region::Large),
-        }
-    }
 }

@@ -159,6 +159,29 @@ impl DevicePool {
         }
     }
 
+    /// Holds at least `bytes` bytes from now on, so that what follows asks the source for nothing as long as it fits;
+    /// returns what is held. Trimming goes below that only when it is told to. Calls the source.
+    ///
+    /// With virtual addressing small requests then take memory of large ones before they ask for pages of their own.
+    ///
+    /// # Errors
+    /// [`AllocError::NeverFits`] beyond the limit, [`AllocError::FullNow`] when the source has not so much,
+    /// [`AllocError::Driver`] when it fails otherwise. What was had until then stays held.
+    pub fn reserve(&self, bytes: u64) -> Result<u64, AllocError> {
+        let rounded = self.settings.exact_block(bytes).unwrap_or(u64::MAX);
+        if rounded > self.settings.limit {
+            return Err(AllocError::NeverFits {
+                requested: bytes,
+                rounded,
+                limit: self.settings.limit,
+            });
+        }
+        let held = self.hold(rounded)?;
+        let mut books = self.books.lock();
+        books.reserved = books.reserved.max(rounded);
+        Ok(held)
+    }
+
     /// Calls `callback` when nothing else helped, with no lock held; if it says that it has freed something, the request
     /// is tried once more. It may free memory of this pool, and must not ask it for any.
     pub fn on_out_of_memory(&self, callback: impl Fn(&FullNow) -> bool + Send + Sync + 'static) {

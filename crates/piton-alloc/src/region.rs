@@ -51,6 +51,14 @@ impl Region {
         }
     }
 
+    /// The one to try when a request's own has nothing left.
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Large => Self::Small,
+            Self::Small => Self::Large,
+        }
+    }
+
     /// The region of a domain.
     pub(crate) fn of(domain: Domain) -> Self {
         let is_small = match domain.number() {

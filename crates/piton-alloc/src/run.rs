@@ -46,6 +46,20 @@ pub(crate) struct Run {
     below: Option<ExtentId>,
 }
 
+impl Run {
+    /// The first bytes of one extent, all of them without pages.
+    pub(crate) fn unbacked(extent: &Extent, bytes: u64) -> Self {
+        Self {
+            start: extent.offset,
+            bytes,
+            missing: bytes,
+            uses: Frontier::new(),
+            wait: Frontier::new(),
+            below: Some(extent.id),
+        }
+    }
+}
+
 /// A part of a run.
 #[derive(Clone, Debug)]
 struct Piece {

@@ -51,8 +51,6 @@ pub(crate) struct Counters {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
     pub(crate) frees: u64,
-    /// Bytes of all of them, with rounding.
-    pub(crate) freed_bytes: u64,
     pub(crate) out_of_memory: u64,
     pub(crate) waits: u64,
     pub(crate) block_allocations: u64,

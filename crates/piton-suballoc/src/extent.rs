@@ -74,6 +74,6 @@ pub struct Range {
     pub offset: u64,
     /// Length in bytes.
     pub bytes: u64,
-    /// Whether all of it is free in [`Domain::SHARED`], so that it can be removed.
-    pub is_free: bool,
+    /// The domain that all of it is free in, if it is one free extent.
+    pub free_in: Option<Domain>,
 }

@@ -253,11 +253,11 @@ impl Pair {
             .pieces
             .iter()
             .any(|piece| whole(piece) && shared(piece));
-        prop_assert_eq!(range.is_free, is_free);
+        prop_assert_eq!(range.free_in == Some(Domain::SHARED), is_free);
         let offset = range.offset;
         let refused = Err(ExtentError::RangeInUse { offset });
         let expected = if is_free { Ok(()) } else { refused };
-        prop_assert_eq!(self.range.remove_range(offset), expected);
+        prop_assert_eq!(self.range.remove_range(offset, Domain::SHARED), expected);
         if is_free {
             self.model.remove_range(offset);
         }
@@ -347,7 +347,7 @@ proptest! {
         let ranges: Vec<u64> = pair.range.ranges().map(|range| range.offset).collect();
         prop_assert_eq!(pair.range.extents().count(), ranges.len());
         for offset in ranges {
-            prop_assert_eq!(pair.range.remove_range(offset), Ok(()));
+            prop_assert_eq!(pair.range.remove_range(offset, Domain::SHARED), Ok(()));
         }
         prop_assert_eq!(pair.range.capacity(), 0);
         prop_assert_eq!(pair.range.check(), Ok(()));

@@ -213,10 +213,10 @@ fn touching_ranges_stay_apart() {
         .allocate(Domain::SHARED, 4 * UNIT, 1)
         .expect("fits the first");
     assert_eq!(
-        index.remove_range(first),
+        index.remove_range(first, Domain::SHARED),
         Err(ExtentError::RangeInUse { offset: first })
     );
-    assert_eq!(index.remove_range(second), Ok(()));
+    assert_eq!(index.remove_range(second, Domain::SHARED), Ok(()));
     assert_eq!(index.capacity(), 4 * UNIT);
     index.free(chunk.id, Domain::SHARED, 0).expect("live");
     assert!(index.is_whole());

@@ -110,12 +110,7 @@ impl Books {
         let Ok(offset) = self.index.add_range(range.bytes) else {
             return;
         };
-        let whole = self.index.extents_of(offset).next();
-        if let Some(extent) = whole {
-            let shared = piton_suballoc::Domain::SHARED;
-            let moved = self.index.move_domain(extent.id, shared, region.unbacked());
-            debug_assert!(moved.is_ok());
-        }
+        self.give_to(offset, region.unbacked());
         self.blocks.insert(Block { offset, range });
     }
 }

@@ -62,16 +62,16 @@ impl Tlsf {
     /// Takes away the range that starts at `offset` bytes.
     ///
     /// # Errors
-    /// [`ExtentError::RangeInUse`] if no range starts there or not all of it is free in [`Domain::SHARED`]; nothing
-    /// is changed.
-    pub fn remove_range(&mut self, offset: u64) -> Result<(), ExtentError> {
+    /// [`ExtentError::RangeInUse`] if no range starts there or not all of it is free in `domain`; nothing is changed.
+    pub fn remove_range(&mut self, offset: u64, domain: Domain) -> Result<(), ExtentError> {
         let found = self
             .ranges
             .iter()
-            .position(|span| self.bytes(span.offset) == offset && self.is_free(span));
+            .position(|span| self.bytes(span.offset) == offset);
+        let found = found.filter(|&at| self.free_in(&self.ranges[at]) == Some(domain));
         let at = found.ok_or(ExtentError::RangeInUse { offset })?;
         let span = self.ranges.remove(at);
-        self.unhang(span.head, Domain::SHARED);
+        self.unhang(span.head, domain);
         self.records.vacate(span.head);
         self.units -= span.units;
         Ok(())
@@ -82,7 +82,7 @@ impl Tlsf {
         self.ranges.iter().map(|span| Range {
             offset: self.bytes(span.offset),
             bytes: self.bytes(span.units),
-            is_free: self.is_free(span),
+            free_in: self.free_in(span),
         })
     }
 
@@ -94,10 +94,10 @@ impl Tlsf {
             .flat_map(|span| self.walk(span.head, |records, index| records.at(index).next))
     }
 
-    /// Whether all of a range is one free extent of the shared domain.
-    fn is_free(&self, span: &Span) -> bool {
+    /// The domain of the one free extent that a range is, if it is.
+    fn free_in(&self, span: &Span) -> Option<Domain> {
         let head = self.records.at(span.head);
-        head.is_free_in(Domain::SHARED) && head.units == span.units
+        head.domain().filter(|_| head.units == span.units)
     }
 
     /// Gaps among the offsets: position in `ranges`, start, length.

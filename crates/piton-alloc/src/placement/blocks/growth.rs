@@ -18,6 +18,7 @@
 )]
 
 use piton_driver::{DeviceRange, DriverError};
+use piton_suballoc::Range;
 
 use crate::allocation::Allocation;
 use crate::block::Block;
@@ -27,6 +28,10 @@ use crate::pool::DevicePool;
 use crate::recovery::Recovery;
 use crate::region::Region;
 use crate::request::Request;
+use crate::reuse::Disposal;
+
+/// Block sizes that are compared before one is asked for.
+const MOST_COUNTED: u64 = 64;
 
 impl Settings {
     /// Bytes of a Block that holds the request and nothing more.
@@ -34,14 +39,26 @@ impl Settings {
         bytes.checked_next_multiple_of(self.block_multiple)
     }
 
-    /// Bytes of the Block to ask for when the pool holds `held` bytes and the request needs `exact`.
-    fn preferred_block(&self, exact: u64, held: u64) -> u64 {
+    /// Bytes of the Block to ask for when the pool holds `held` bytes and the request needs `exact`, of them `bytes`
+    /// itself. Requests of one size tend to come together, so a Block holds a whole number of them, as nearly as one
+    /// up to half as large again can.
+    fn preferred_block(&self, bytes: u64, exact: u64, held: u64) -> u64 {
         if exact >= self.exact_from {
             return exact;
         }
         let share = held / 100 * u64::from(self.growth_percent);
-        let bytes = share.max(self.block_bytes).max(exact);
-        bytes.next_multiple_of(self.block_multiple)
+        let least = share.max(self.block_bytes).max(exact);
+        let rounded = bytes.next_multiple_of(self.unit).max(1);
+        let fewest = (least / rounded).max(1);
+        let block = |count: u64| {
+            (rounded * count)
+                .max(least)
+                .next_multiple_of(self.block_multiple)
+        };
+        let waste = |count: &u64| (block(*count) % rounded) * MOST_COUNTED / count;
+        let most = least + least / 2;
+        let counts = fewest..=(most / rounded).min(fewest + MOST_COUNTED);
+        counts.min_by_key(waste).map_or(least, block)
     }
 }
 
@@ -51,10 +68,14 @@ impl DevicePool {
     pub(crate) fn grow_blocks(
         &self,
         request: &Request,
+        region: Region,
         recovery: &mut Recovery,
     ) -> Result<Option<Allocation>, DriverError> {
         let exact = self.settings.exact_block(request.bytes).unwrap_or(u64::MAX);
-        let preferred = self.settings.preferred_block(exact, self.books.lock().held);
+        let preferred = {
+            let held = self.books.lock().held;
+            self.settings.preferred_block(request.bytes, exact, held)
+        };
         let mut refusal = None;
         let sizes = [preferred, exact];
         let distinct = if preferred == exact {
@@ -64,7 +85,7 @@ impl DevicePool {
         };
         for &bytes in distinct {
             recovery.returned += self.return_before_growing(bytes);
-            match self.grow_by(bytes, request, recovery) {
+            match self.grow_by(bytes, request, region, recovery) {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
                 Err(error) if error.is_out_of_memory() => refusal = Some(error),
@@ -77,7 +98,7 @@ impl DevicePool {
             if returned == 0 {
                 return refusal.map_or(Ok(None), Err);
             }
-            match self.grow_by(exact, request, recovery) {
+            match self.grow_by(exact, request, region, recovery) {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
                 Err(error) if error.is_out_of_memory() => refusal = Some(error),
@@ -91,6 +112,7 @@ impl DevicePool {
         &self,
         bytes: u64,
         request: &Request,
+        region: Region,
         recovery: &mut Recovery,
     ) -> Result<Option<Allocation>, DriverError> {
         let mut books = self.books.lock();
@@ -109,15 +131,30 @@ impl DevicePool {
             .inspect_err(|_| recovery.refused += 1)?;
         let range = DeviceRange { start, bytes };
         let mut books = self.books.lock();
-        if books.add_block(range).is_err() {
+        if books.add_block(range, region).is_err() {
             // Offsets are so scattered that the Block has no place among them: as good as over the limit.
             books.held += bytes;
             books.outside += bytes;
             drop(books);
-            self.return_to_source(Block { offset: 0, range });
+            self.return_to_source(Block { offset: 0, range }, region);
             return Ok(None);
         }
-        Ok(books.take_at_once(request, Region::Large, &self.timeline))
+        Ok(books.take_at_once(request, region, &self.timeline))
+    }
+
+    /// Asks the source for a Block that nobody asked for yet. `Ok(false)` if the limit leaves no room. The caller holds
+    /// `turn`.
+    pub(crate) fn add_idle_block(
+        &self,
+        bytes: u64,
+        recovery: &mut Recovery,
+    ) -> Result<bool, DriverError> {
+        let request = Request::new(bytes);
+        let Some(block) = self.grow_by(bytes, &request, Region::Large, recovery)? else {
+            return Ok(false);
+        };
+        let mut books = self.books.lock();
+        Ok(books.give_back(&block, Disposal::Anyone))
     }
 
     /// Before the pool grows by `bytes`: gives back wholly free Blocks as long as it would otherwise hold more than
@@ -141,11 +178,11 @@ impl DevicePool {
         let mut returned = 0;
         while returned < wanted {
             let mut books = self.books.lock();
-            let Some(block) = withdraw_best(&mut books, wanted - returned) else {
+            let Some((block, region)) = withdraw_best(&mut books, wanted - returned) else {
                 break;
             };
             drop(books);
-            if !self.return_to_source(block) {
+            if !self.return_to_source(block, region) {
                 break;
             }
             returned += block.range.bytes;
@@ -154,7 +191,7 @@ impl DevicePool {
     }
 
     /// Gives a withdrawn Block to the source; puts it back if the source does not take it.
-    fn return_to_source(&self, block: Block) -> bool {
+    fn return_to_source(&self, block: Block, region: Region) -> bool {
         // SAFETY: the Block came from this source and was in the index until it was withdrawn, so it was not freed
         // before. It was wholly free in the index, which takes memory only once every use that its holder named is
         // complete; and commands can name memory only through unsafe calls whose callers promise to own it until the
@@ -168,7 +205,7 @@ impl DevicePool {
                 true
             }
             Err(error) => {
-                books.restore(block);
+                books.restore(block, region);
                 drop(books);
                 self.record(error);
                 false
@@ -178,18 +215,20 @@ impl DevicePool {
 }
 
 /// Withdraws the smallest wholly free Block of at least `wanted` bytes, else the largest: fewest calls.
-fn withdraw_best(books: &mut Books, wanted: u64) -> Option<Block> {
-    let free = books.index.ranges().filter(|range| range.is_free);
-    let best = free.min_by_key(|range| {
-        let too_small = range.bytes < wanted;
-        let size = if too_small {
-            u64::MAX - range.bytes
-        } else {
-            range.bytes
-        };
-        (too_small, size)
+fn withdraw_best(books: &mut Books, wanted: u64) -> Option<(Block, Region)> {
+    let region_of = |range: &Range| {
+        let domain = range.free_in?;
+        Region::ALL
+            .into_iter()
+            .find(|region| region.shared() == domain)
+    };
+    let ranges = books.index.ranges();
+    let free = ranges.filter_map(|range| Some((range.offset, range.bytes, region_of(&range)?)));
+    let (offset, _, region) = free.min_by_key(|&(_, bytes, _)| {
+        let too_small = bytes < wanted;
+        (too_small, if too_small { u64::MAX - bytes } else { bytes })
     })?;
-    books.withdraw(best.offset)
+    Some((books.withdraw(offset, region)?, region))
 }
 
 #[cfg(all(test, loom))]

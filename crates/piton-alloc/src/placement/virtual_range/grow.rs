@@ -50,6 +50,43 @@ impl DevicePool {
         backed.map(|_| found)
     }
 
+    /// Maps pages for `bytes` bytes, whole pages, that nobody asked for yet. `Ok(false)` if the limit leaves no room.
+    /// The caller holds `turn`.
+    pub(crate) fn map_ahead(
+        &self,
+        range: &VirtualRange,
+        bytes: u64,
+        recovery: &mut Recovery,
+    ) -> Result<bool, DriverError> {
+        let Some(memory) = self.source.virtual_memory() else {
+            return Ok(false);
+        };
+        let region = Region::Large;
+        let mut books = self.books.lock();
+        let unbacked = books.index.extents_by_stamp(region.unbacked());
+        let Some(extent) = unbacked.max_by_key(|extent| extent.bytes) else {
+            return Ok(false);
+        };
+        let run = Run::unbacked(&extent, bytes);
+        let policy = Policy::ahead(&books, &self.settings, bytes);
+        let Some(chunk) = books.claim(&run, run.start, bytes, region) else {
+            return Ok(false);
+        };
+        books.claim_stretches(&chunk, true);
+        drop(books);
+        let claim = Claim {
+            chunk,
+            run,
+            region,
+            policy,
+        };
+        let backed = self.back(range, memory, &claim, recovery);
+        let mut books = self.books.lock();
+        books.claim_stretches(&claim.chunk, false);
+        books.give_back_stretches(claim.chunk, region, || Disposal::Anyone);
+        backed
+    }
+
     /// Claims the best run, up to whole pages where they are missing, and some more to map ahead.
     fn claim_run(&self, range: &VirtualRange, request: &Request, region: Region) -> Option<Claim> {
         let mut books = self.books.lock();

@@ -3,8 +3,7 @@
 //! A call moves one handle. Many small handles fit the holes of a program best and cost many calls; few large ones
 //! are pinned by whatever survives in them. So:
 //!
-//! - While a program only allocates (its weights), growth is in steps of a share of what is held: nothing of it will
-//!   have to move.
+//! - While a program only allocates (its weights), a request gets one handle: it will not move, or go as a whole.
 //! - Afterwards a handle has at most a small share of what is held, so that what a survivor pins is a small share too,
 //!   and the number of handles does not grow with the memory.
 //! - Pages beyond the peak of what was live are taken from holes first; the pool may hold a little more than the peak,
@@ -15,10 +14,8 @@ use crate::config::Settings;
 
 /// Part of what is held that one handle may cover.
 const HANDLE_SHARE: u64 = 1024;
-/// Part of what is held that is mapped at least, with all its handles.
+/// Part of what is held that is mapped or taken from holes at least.
 const STEP_SHARE: u64 = 512;
-/// The same while next to nothing was ever freed.
-const STEADY_STEP_SHARE: u64 = 16;
 /// Part of the peak of what was live that the pool may hold beyond it before it takes pages from holes.
 const SLACK_SHARE: u64 = 100;
 
@@ -46,9 +43,8 @@ impl Policy {
             .max(settings.release_threshold)
             .max(books.reserved);
         let limit = settings.limit / page;
-        let is_steady = books.counters.freed_bytes < books.live / 8;
-        let (handle, step) = if is_steady {
-            (u64::MAX, held / STEADY_STEP_SHARE)
+        let (handle, step) = if books.counters.frees == 0 {
+            (u64::MAX, 0)
         } else {
             ((held / HANDLE_SHARE).max(1), held / STEP_SHARE)
         };
@@ -57,6 +53,19 @@ impl Policy {
             limit,
             handle,
             step,
+        }
+    }
+
+    /// For `bytes` bytes to be mapped before anyone asks for them: no larger handles than they will need once they are
+    /// in use, and nothing is taken from holes.
+    pub(crate) fn ahead(books: &Books, settings: &Settings, bytes: u64) -> Self {
+        let page = settings.block_multiple;
+        let limit = settings.limit / page;
+        Self {
+            soft: limit,
+            limit,
+            handle: ((books.held + bytes) / page / HANDLE_SHARE).max(1),
+            step: 0,
         }
     }
 }
