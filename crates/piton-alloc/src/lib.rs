@@ -5,15 +5,18 @@
 //! times a millisecond. And memory is given back while the device still uses it: whoever gets it next must come after.
 //!
 //! # Idea
-//! Two levels. *Blocks* come from the device, rarely and large; *Chunks* are placed in them, best fit, in constant
-//! time, by one index over all Blocks ([`piton_suballoc`]). Memory is freed with the *frontier* of its last uses
+//! Two levels. *Blocks* come from the device, rarely; *Chunks* are placed by one index, best fit, in constant time
+//! ([`piton_suballoc`]). Where the device maps pages at addresses of the pool's choice, a Block is a physical handle
+//! under one range of addresses, and moves from holes to where it is needed; elsewhere it is a large piece of memory
+//! that Chunks are cut from. Memory is freed with the *frontier* of its last uses
 //! ([`piton_timeline`]), and a few integer comparisons decide who may have it: the lane that used it last, at once;
 //! a lane that is ordered behind the use, at once; any other once the use is complete, or with a wait that the
 //! allocation carries. There are no events and no polling.
 //!
 //! # Words
 //! *live*: bytes asked for and in use. *padding*: added to them by rounding. *cached*: free, for anyone. *pending*:
-//! free, but a use is not known complete. *held*: bytes of all Blocks.
+//! free, but a use is not known complete. *held*: bytes of all Blocks, mapped or not. *unbacked*: addresses without
+//! pages.
 //!
 //! # Guarantees
 //! - Two allocations share a byte only if every use of the first is complete or ordered before the taker's lane once it
@@ -21,7 +24,8 @@
 //! - `held = live + padding + cached + pending + in transit`, at any time: [`DevicePool::check`].
 //! - The device is asked only when nothing held fits, and never under the lock that other allocations need. Any call to
 //!   it may fail; then nothing has changed.
-//! - Idle Blocks are given back before the pool exceeds the most it ever held.
+//! - Idle Blocks are given back, and pages taken from holes, before the pool exceeds the most it ever needed.
+//! - No page is unmapped before the host has seen its last use complete.
 //! - No error is lost, and out of memory says where the memory is: [`FullNow`].
 //!
 //! # Not here
@@ -33,7 +37,10 @@
 //! | use the pool with device code of my own | [`BlockSource`], [`DevicePool::new`] |
 //! | get memory | [`Request`], [`DevicePool::allocate`] |
 //! | give it back | [`DevicePool::free`] |
+//! | have memory before it is needed | [`DevicePool::reserve`] |
 //! | give idle memory back to the device | [`DevicePool::trim`] |
+//! | free something when nothing else helps | [`DevicePool::on_out_of_memory`] |
+//! | know the page behind an address | [`DevicePool::translate`] |
 //! | limit, count, log, or fail requests | [`MemoryPool`], [`Limited`], [`Tagged`], [`Counted`], [`Logged`], [`Failing`] |
 //! | see what it holds | [`DevicePool::stats`], [`DevicePool::snapshot`], [`DevicePool::lookup`] |
 //!

@@ -145,3 +145,131 @@ impl Books {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    //! Pages on their way out of a hole, while others allocate.
+
+    use std::sync::Arc;
+
+    use piton_driver::{
+        DevicePtr, DeviceRange, DriverError, PageGranularity, PhysicalHandle, VirtualMemory,
+    };
+    use piton_sync::{Mutex, model, thread};
+    use piton_timeline::{Frontier, Timeline};
+
+    use crate::{
+        Allocation, BlockSource, DevicePool, MemoryPoolConfig, Request, VirtualAddressing,
+    };
+
+    const PAGE: u64 = 4096;
+    const BASE: u64 = 1 << 20;
+
+    /// Knows what is mapped: starts of mappings of one page each.
+    #[derive(Debug)]
+    struct Source(Mutex<Vec<u64>>);
+
+    // SAFETY: there are no Blocks.
+    unsafe impl BlockSource for Source {
+        fn capacity(&self) -> u64 {
+            2 * PAGE
+        }
+
+        fn granularity(&self) -> u64 {
+            PAGE
+        }
+
+        fn alignment(&self) -> u64 {
+            PAGE
+        }
+
+        fn status(&self) -> Result<(), DriverError> {
+            Ok(())
+        }
+
+        fn allocate(&self, _bytes: u64) -> Result<DevicePtr, DriverError> {
+            unreachable!("pages are mapped, no Blocks allocated")
+        }
+
+        unsafe fn free(&self, _block: DevicePtr) -> Result<(), DriverError> {
+            Ok(())
+        }
+
+        fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
+            Some(self)
+        }
+
+        fn record_error(&self, _error: DriverError) {}
+    }
+
+    // SAFETY: the pool reserves twice, and the second range lies behind the first.
+    unsafe impl VirtualMemory for Source {
+        fn granularity(&self) -> PageGranularity {
+            PageGranularity {
+                minimum: PAGE,
+                recommended: PAGE,
+            }
+        }
+
+        fn reserve(&self, bytes: u64) -> Result<DeviceRange, DriverError> {
+            let mut mapped = self.0.lock();
+            // The first entry stands for the first reservation and is never looked for.
+            let start = DevicePtr::new(BASE * (mapped.len() as u64 + 1));
+            mapped.push(0);
+            Ok(DeviceRange { start, bytes })
+        }
+
+        unsafe fn release(&self, _range: DeviceRange) -> Result<(), DriverError> {
+            Ok(())
+        }
+
+        fn create(&self, _bytes: u64) -> Result<PhysicalHandle, DriverError> {
+            Ok(PhysicalHandle(0))
+        }
+
+        fn destroy(&self, _handle: PhysicalHandle) -> Result<(), DriverError> {
+            Ok(())
+        }
+
+        unsafe fn map(&self, at: DevicePtr, _handle: PhysicalHandle) -> Result<(), DriverError> {
+            self.0.lock().push(at.address());
+            Ok(())
+        }
+
+        unsafe fn unmap(&self, range: DeviceRange) -> Result<(), DriverError> {
+            self.0
+                .lock()
+                .retain(|start| *start != range.start.address());
+            Ok(())
+        }
+    }
+
+    fn take(pool: &DevicePool) -> Allocation {
+        pool.allocate(Request::new(PAGE)).unwrap()
+    }
+
+    #[test]
+    fn a_page_on_its_way_out_of_a_hole_is_never_handed_out() {
+        model(|| {
+            let source = Arc::new(Source(Mutex::new(Vec::new())));
+            let config = MemoryPoolConfig {
+                virtual_addressing: VirtualAddressing::On,
+                small_below: Some(0),
+                ..MemoryPoolConfig::default()
+            };
+            let pool = DevicePool::new(source.clone(), Timeline::new(), &config).unwrap();
+            let pool = Arc::new(pool);
+            let idle = take(&pool);
+            pool.free(idle, Frontier::new()).unwrap();
+            let trimmer = {
+                let pool = Arc::clone(&pool);
+                thread::spawn(move || pool.trim(0))
+            };
+            let taken = take(&pool);
+            trimmer.join().unwrap();
+            let page = taken.ptr().address();
+            assert!(source.0.lock().contains(&page));
+            pool.check().unwrap();
+        });
+    }
+}
