@@ -2,12 +2,17 @@
 //!
 //! The targets are a workspace of their own under `fuzz/`, built by cargo-fuzz on the nightly toolchain because
 //! they need the compiler's coverage counters. Where either is absent the command says which, and skips.
+//!
+//! Built without the address sanitizer: the crates under test forbid unsafe code, so all it could do is to make the
+//! build longer and the runs shorter. Targets run beside each other, one a core.
 
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::thread;
 
 use anyhow::Context as _;
 
-use crate::invocation::Invocation;
+use crate::invocation::{Ending, Invocation};
 use crate::report::{Outcome, Report};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
@@ -26,6 +31,9 @@ const SMOKE_SECONDS: u32 = 20;
 
 /// One input may take this long, in seconds, before it counts as a hang.
 const INPUT_TIMEOUT_SECONDS: u32 = 10;
+
+/// Lines shown of what a target printed that fell over.
+const FALLEN_LINES: usize = 60;
 
 impl Default for Options {
     fn default() -> Self {
@@ -47,8 +55,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Re
     }
     let mut tally = Tally::default();
     let mut fallen = Vec::new();
-    for name in names {
-        if run_one(workspace, &name, options.seconds)? {
+    for (name, stood) in run_all(workspace, &names, options.seconds)? {
+        if stood {
             tally.passed += 1;
         } else {
             tally.failed += 1;
@@ -66,6 +74,31 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Re
     Ok(Report { outcome, tally })
 }
 
+/// Runs the targets, as many at once as there are cores; true for those that did not fall over.
+fn run_all(
+    workspace: &Workspace,
+    names: &[String],
+    seconds: u32,
+) -> anyhow::Result<Vec<(String, bool)>> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let mut ran = Vec::new();
+    for some in names.chunks(cores) {
+        let stood: Vec<anyhow::Result<bool>> = thread::scope(|scope| {
+            let runs: Vec<_> = some
+                .iter()
+                .map(|name| scope.spawn(move || run_one(workspace, name, seconds)))
+                .collect();
+            runs.into_iter()
+                .map(|run| run.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                .collect()
+        });
+        for (name, stood) in some.iter().zip(stood) {
+            ran.push((name.clone(), stood?));
+        }
+    }
+    Ok(ran)
+}
+
 /// Runs one target from what earlier runs found and the seeds kept beside it; true if nothing fell over.
 fn run_one(workspace: &Workspace, name: &str, seconds: u32) -> anyhow::Result<bool> {
     let corpus = format!("fuzz/corpus/{name}");
@@ -75,21 +108,44 @@ fn run_one(workspace: &Workspace, name: &str, seconds: u32) -> anyhow::Result<bo
     if workspace.root().join(&seeds).is_dir() {
         invocation = invocation.argument(seeds);
     }
-    let ran = invocation
+    let log = workspace.target_for("fuzz").join(format!("{name}.log"));
+    let ending = invocation
         .argument("--")
         .argument(format!("-max_total_time={seconds}"))
         .argument(format!("-timeout={INPUT_TIMEOUT_SECONDS}"))
         .argument("-print_final_stats=1")
         .argument("-verbosity=0")
         .argument("-print_funcs=0")
-        .run(workspace.root())?;
-    Ok(ran.success)
+        .run_logged(None, workspace.root(), &log)?;
+    let Ending::Exited { success, output } = ending else {
+        return Ok(false);
+    };
+    println!("{name}: {}", summary(success, &output));
+    Ok(success)
+}
+
+/// How many inputs were tried, or the end of what a target that fell over printed.
+fn summary(success: bool, output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    if success {
+        let units = "stat::number_of_executed_units:";
+        let found = lines.iter().find_map(|line| line.strip_prefix(units));
+        let count = found.map_or("?", str::trim);
+        return format!("{count} inputs");
+    }
+    let end = lines.len().saturating_sub(FALLEN_LINES);
+    format!("fell over\n{}", lines[end..].join("\n"))
 }
 
 /// The standard library as the toolchain ships it: building it would need its sources.
 fn cargo_fuzz(workspace: &Workspace, verb: &str) -> Invocation {
     Invocation::cargo("+nightly fuzz")
         .argument(verb)
+        .argument("--sanitizer")
+        .argument("none")
+        // One is cargo-fuzz's choice, and leaves cores idle while the crates build one after the other.
+        .argument("--codegen-units")
+        .argument("4")
         .argument("--target-dir")
         .argument(workspace.target_for("fuzz").to_string_lossy())
 }
@@ -137,6 +193,13 @@ mod tests {
         let workspace = Workspace::find().unwrap();
         let error = targets(&workspace, &["no_such_target".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("no_such_target"));
+    }
+
+    #[test]
+    fn a_run_is_told_by_its_count_or_by_its_last_words() {
+        let output = "Done\nstat::number_of_executed_units: 17\nstat::x: 1";
+        assert_eq!(summary(true, output), "17 inputs");
+        assert!(summary(false, "panicked at lib.rs").contains("panicked at lib.rs"));
     }
 
     #[test]
