@@ -97,7 +97,8 @@ fn events(device: usize, trace: Value<'_, '_>) -> Result<Vec<Event>, SnapshotErr
 
 fn event(value: Value<'_, '_>, action: Action) -> Option<Event> {
     let address = match action {
-        Action::OutOfMemory { .. } | Action::Snapshot => number(value, "addr").unwrap_or(0),
+        Action::OutOfMemory { .. } => 0,
+        Action::Snapshot => number(value, "addr").unwrap_or(0),
         _ => number(value, "addr")?,
     };
     Some(Event {

@@ -82,6 +82,17 @@ fn what_is_written_is_read_as_it_was() {
 }
 
 /// The keys of a dictionary, in order.
+/// Found by fuzzing: the address was kept, and not written.
+#[test]
+fn a_request_that_found_no_memory_has_no_place() {
+    let file =
+        b"(dVsegments\n(lsVdevice_traces\n(l(l(dVaction\nVoom\nsVaddr\nI8192\nsVsize\nI9\nsaas.";
+    let read = Snapshot::from_pickle(file, &Limits::default()).unwrap();
+    assert_eq!(read.device_events[0][0].address, 0);
+    let again = Snapshot::from_pickle(&read.to_pickle(), &Limits::default());
+    assert_eq!(again, Ok(read));
+}
+
 fn keys<'d>(value: Value<'d, '_>) -> Vec<&'d str> {
     value
         .pairs()
