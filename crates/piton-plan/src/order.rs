@@ -12,16 +12,20 @@ pub enum Order {
     Size,
     /// Largest product of bytes and lifetime first: what is in the way of most others gets a place early.
     Area,
+    /// Longest-lived first: what is in the way for longest gets a place early. Best where a few large blocks make up most
+    /// of what is live.
+    Lifetime,
 }
 
 impl Order {
-    /// The blocks by this order; equal ones by lifetime, longest first, and then as they came.
+    /// The blocks by this order; equal ones by the other of size and lifetime, and then as they came.
     pub(crate) fn of(self, bytes: &[u64], lifetimes: &[Lifetime]) -> Vec<u32> {
         let weight = |index: u32| {
             let (bytes, len) = (bytes[index as usize], lifetimes[index as usize].len());
             match self {
                 Self::Size => (u128::from(bytes), u64::from(len)),
                 Self::Area => (u128::from(bytes) * u128::from(len), bytes),
+                Self::Lifetime => (u128::from(len), bytes),
             }
         };
         let mut order: Vec<u32> = (0_u32..).take(bytes.len()).collect();

@@ -2,7 +2,7 @@
 //!
 //! A pass takes the blocks in an order and gives each the lowest place that is free all through its lifetime. What ends
 //! above the peak of live bytes came too late, when its places were taken by blocks that had others to go to; the next
-//! pass takes it first. Two *trails* of passes, from two first orders, take turns until one reaches the peak, which no
+//! pass takes it first. Three *trails* of passes, from three first orders, take turns until one reaches the peak, which no
 //! placement can beat, or the allowance is used up. The best pass counts. All of it is a function of its input.
 
 use crate::block::Block;
@@ -57,14 +57,14 @@ pub fn place(blocks: &[Block], config: &PlaceConfig) -> Result<Placement, PlaceE
         instants: &instants,
         peak_live,
     };
-    let mut trails = [Order::Size, Order::Area].map(|first| Trail {
+    let mut trails = [Order::Size, Order::Area, Order::Lifetime].map(|first| Trail {
         first,
         order: first.of(&bytes, &instants.lifetimes),
     });
     let mut best: Option<(Order, Pass)> = None;
     let mut passes = 0;
     while passes == 0 || (passes < config.passes && effort(blocks, passes + 1) <= config.effort) {
-        let trail = &mut trails[passes as usize % 2];
+        let trail = &mut trails[passes as usize % 3];
         let pass = search.pass(&trail.order);
         passes += 1;
         let is_perfect = pass.height == peak_live;
