@@ -96,7 +96,8 @@ fn hammer(device: &Device, add: &Kernel, is_over: &AtomicBool) {
         }
         drop(stream.pinned::<u32>(1024).unwrap());
         drop(stream.record_timed().unwrap());
-        stream.synchronize().unwrap();
+        // Memory that an aborted stream used may come to this one behind a wait for it, and the failure with the wait.
+        let _may_have_failed = stream.synchronize();
     }
 }
 
