@@ -145,8 +145,8 @@ impl DevicePool {
         }
     }
 
-    /// Gives wholly free Blocks back until the pool holds at most `keep` bytes or no Block is wholly free; returns the
-    /// bytes given back. Calls the source; an error of it ends the trim and is kept for [`DevicePool::take_error`].
+    /// Gives wholly free Blocks, or pages that lie in holes, back until the pool holds at most `keep` bytes or there are
+    /// none; returns the bytes given back. Calls the source; an error of it ends the trim and is kept for [`DevicePool::take_error`].
     pub fn trim(&self, keep: u64) -> u64 {
         let _turn = self.turn.lock();
         let mut books = self.books.lock();

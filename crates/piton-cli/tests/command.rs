@@ -102,6 +102,33 @@ fn replay_prints_a_table_and_writes_a_page() {
 }
 
 #[test]
+fn the_smallest_device_is_found_for_both_placements() {
+    for placement in ["virtual", "blocks"] {
+        let results = json(&[
+            "replay",
+            "--json",
+            "--repeat",
+            "0",
+            "--capacity",
+            "min",
+            "--placement",
+            placement,
+            &trace(TRACES[0]),
+        ]);
+        assert_eq!(results["placement"], placement);
+        let trace = &results["traces"][0];
+        let minimum = &trace["minimum"];
+        let least = minimum["capacity"].as_u64().unwrap();
+        let peak = trace["peak_live"].as_u64().unwrap();
+        assert!((peak..peak / 4 * 5).contains(&least), "{least} for {peak}");
+        let curve = minimum["curve"].as_array().unwrap();
+        assert_eq!(curve.len(), 4);
+        assert_eq!(curve[0]["capacity"], least);
+        assert_eq!(curve[0]["out_of_memory"], 0);
+    }
+}
+
+#[test]
 fn a_small_device_runs_out_of_memory_and_says_so() {
     let results = json(&[
         "replay",
