@@ -20,7 +20,7 @@ pub(crate) struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// `bytes` bytes for work on `stream`, which is made to wait for what the memory was used for before.
+    /// `bytes` bytes for work on `stream`, which is made to come after what the memory was used for before.
     #[track_caller]
     pub(crate) fn allocate(
         context: &Arc<DeviceContext>,
@@ -30,15 +30,17 @@ impl DeviceMemory {
         let request = Request::new(bytes).on(stream.id());
         let allocation = context.memory.allocate(request)?;
         let range = allocation.range();
-        let prepared = match stream.wait_frontier(allocation.wait()) {
+        let prepared = match stream.order_after(allocation.wait()) {
             Ok(()) => witness::handed_out(context, stream, range),
             Err(error) => Err(error.into()),
         };
         // The stream is ordered behind the memory's past from here on; another stream that takes the buffer
-        // comes after this point and thereby after that past.
+        // comes after this point and thereby after that past, whose failures are nobody's business here.
         // INVARIANT: (2) the past is what the stream has waited for, or has done itself.
         let mut origin: Frontier = stream.now().into();
-        origin.join(allocation.wait());
+        if prepared.is_err() {
+            origin.join(allocation.wait());
+        }
         let memory = Self {
             context: Arc::clone(context),
             allocation: Some(allocation),

@@ -76,6 +76,9 @@ pub enum Command<'a> {
         queue: &'a (dyn Queue + 'static),
         /// How far it must have come.
         position: Position,
+        /// Whether a failure up to there fails this command too. Without, the wait orders and no more: for memory that
+        /// the other queue used, whose content nobody wants.
+        inherits: bool,
     },
     /// Later commands start when the semaphore has reached the value, signalled already or not. For devices
     /// with [`Semaphores`](crate::Semaphores).

@@ -474,7 +474,29 @@ impl dyn Queue {
         queue: &(dyn Queue + 'static),
         position: Position,
     ) -> Result<Admission, DriverError> {
-        self.submit_without_memory(&Command::WaitQueue { queue, position })
+        self.submit_without_memory(&Command::WaitQueue {
+            queue,
+            position,
+            inherits: true,
+        })
+    }
+
+    /// As [`wait_for`](Self::wait_for), but a failure of `queue` stays its own: later commands start when `position` has
+    /// ended, well or not.
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit).
+    #[track_caller]
+    pub fn order_after(
+        &self,
+        queue: &(dyn Queue + 'static),
+        position: Position,
+    ) -> Result<Admission, DriverError> {
+        self.submit_without_memory(&Command::WaitQueue {
+            queue,
+            position,
+            inherits: false,
+        })
     }
 
     /// Later commands start when `semaphore` has reached `value`. Holds no host thread.

@@ -104,6 +104,7 @@ pub(crate) enum Command {
     WaitQueue {
         queue: Arc<QueueCore>,
         position: u64,
+        inherits: bool,
     },
     WaitSemaphore {
         semaphore: Arc<SemaphoreCore>,

@@ -105,6 +105,7 @@ fn step(queue: &Arc<QueueCore>, position: u64) -> Step {
     if let Command::WaitQueue {
         queue: other,
         position: awaited,
+        ..
     } = &entry.command
         && let Some(waits) = stalling::on_queue(queue, other, *awaited)
     {

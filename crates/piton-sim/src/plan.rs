@@ -28,6 +28,7 @@ pub(crate) fn plan(queue: &QueueCore, command: &Command, submitted_at: u64) -> O
         Command::WaitQueue {
             queue: other,
             position,
+            ..
         } => {
             let met = other.ended_at(*position).max(earliest);
             return Some((met, met));

@@ -61,6 +61,7 @@ impl Stream {
         let nothing = Command::WaitQueue {
             queue: self.queue(),
             position: Position::START,
+            inherits: false,
         };
         let put = self.put(Submitted::Command(&nothing), origin, || {
             // SAFETY: the command names no memory.

@@ -70,12 +70,37 @@ impl<D: Door> Work for WaitWork<'_, D> {
         let command = Command::WaitQueue {
             queue: &*queue,
             position,
+            inherits: true,
         };
         let taken = stream.put(Submitted::Wait(point), origin, || {
             // SAFETY: the command names no memory.
             unsafe { self.door.submit(&command, origin) }
         })?;
         Ok(taken.map(|at| stream.waited(point, at)))
+    }
+}
+
+/// A wait that orders and no more, on a queue that is held meanwhile.
+struct OrderWork<'a, D> {
+    queue: &'a (dyn Queue + 'static),
+    position: Position,
+    point: Timepoint,
+    door: D,
+}
+
+impl<D: Door> Work for OrderWork<'_, D> {
+    type Output = Timepoint;
+
+    fn offer(&mut self, stream: &Stream, origin: Origin) -> Result<Submission, StreamError> {
+        let command = Command::WaitQueue {
+            queue: self.queue,
+            position: self.position,
+            inherits: false,
+        };
+        stream.put(Submitted::Wait(self.point), origin, || {
+            // SAFETY: the command names no memory.
+            unsafe { self.door.submit(&command, origin) }
+        })
     }
 }
 
@@ -148,6 +173,51 @@ impl Stream {
             self.wait_point(*point, origin)?;
         }
         Ok(())
+    }
+
+    /// Later commands of this stream start when every point of the frontier is reached, and a failure there stays there:
+    /// for memory that others have used and whose content nobody wants. Holds no host thread.
+    ///
+    /// The streams' clock does not learn of it: a later [`wait`](Self::wait) for the same points is made, since it
+    /// means more. In a capture it is a [`wait_frontier`](Self::wait_frontier).
+    ///
+    /// # Errors
+    /// As [`wait_timepoint`](Self::wait_timepoint), but for the failures; the waits before the one that met the error
+    /// were made.
+    #[track_caller]
+    pub fn order_after(&self, frontier: &Frontier) -> Result<(), StreamError> {
+        let origin = Location::caller();
+        for point in frontier.points() {
+            if self.state().capture.is_on() {
+                self.wait_point(*point, origin)?;
+            } else {
+                self.order_after_point(*point, origin)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn order_after_point(&self, point: Timepoint, origin: Origin) -> Result<(), StreamError> {
+        let Some(state) = self.registry().resolve(point)? else {
+            self.tell_left_out(point);
+            return Ok(());
+        };
+        if state.is_complete(point) || self.lane().is_ordered_after(point) {
+            self.tell_left_out(point);
+            return Ok(());
+        }
+        // Whose queue is gone has ended all it had.
+        let Some(queue) = state.link().queue() else {
+            self.tell_left_out(point);
+            return Ok(());
+        };
+        let work = OrderWork {
+            queue: &*queue,
+            position: state.position(point),
+            point,
+            door: self.queue(),
+        };
+        self.admit(work, origin).map(drop)
     }
 
     fn owns(&self, state: &LaneState, point: Timepoint) -> Result<(), StreamError> {

@@ -161,7 +161,9 @@ impl Witness {
 
     fn effect(&self, registry: &Registry, command: &Command<'_>, stream: &Stream) -> Effect {
         match *command {
-            Command::WaitQueue { queue, position } => {
+            Command::WaitQueue {
+                queue, position, ..
+            } => {
                 let lane = registry.lane_of(queue.id());
                 lane.map_or(Effect::Nothing, |lane| Effect::Waits(lane.point(position)))
             }

@@ -82,6 +82,40 @@ fn waits_for_a_failed_range_fail_after_it_was_cleared_and_later_ones_do_not() {
 }
 
 #[test]
+fn what_only_comes_after_a_failed_stream_runs_and_a_wait_for_it_still_fails() {
+    let bench = Bench::new();
+    let (failing, other) = (bench.stream("failing"), bench.stream("other"));
+    trap(&failing).unwrap();
+    let failed = failing.record();
+    other.order_after(&failed.timepoint().into()).unwrap();
+    work(&other).unwrap();
+    assert!(failing.synchronize().is_err());
+    assert_eq!(other.synchronize(), Ok(()));
+    // It has ended: nothing more is submitted to come after it.
+    let before = other.now();
+    other.order_after(&failed.timepoint().into()).unwrap();
+    assert_eq!(other.now(), before);
+    // That it came after once does not make a wait, which means more, one that can be left out.
+    other.wait(&failed).unwrap();
+    assert!(matches!(
+        poisoned(other.synchronize()).error.kind,
+        ErrorKind::DependencyFailed { .. }
+    ));
+}
+
+#[test]
+fn a_wait_behind_one_that_only_orders_is_made() {
+    let bench = Bench::new();
+    let (failing, other) = (bench.stream("failing"), bench.stream("other"));
+    trap(&failing).unwrap();
+    let failed = failing.record();
+    other.order_after(&failed.timepoint().into()).unwrap();
+    assert!(matches!(other.wait(&failed), Ok(Waited::Enqueued(_))));
+    assert!(failing.synchronize().is_err());
+    assert!(other.synchronize().is_err());
+}
+
+#[test]
 fn a_failure_is_forgotten_only_when_all_has_ended() {
     let bench = Bench::new();
     let mut stream = bench.stream("a");

@@ -232,3 +232,30 @@ fn what_is_made_after_a_failure_was_forgotten_knows_nothing_of_it() {
     a.synchronize().unwrap();
     assert!(spoilt.query().is_err());
 }
+
+#[test]
+fn memory_that_a_failed_stream_used_brings_no_failure_to_who_has_it_next() {
+    for make in [runtime, sanitized] {
+        let runtime = make(small_devices(1));
+        let (a, b) = streams(&runtime);
+        let flags = flags(&runtime);
+        let words = runtime.device(0).unwrap().memory().limit() / 4 * 3 / 4;
+        let mut first = a.allocate::<u32>(words).unwrap();
+        a.wait_value(&flags, 0, Comparison::Equal, 1).unwrap();
+        a.fill(&mut first, 1).unwrap();
+        drop(first);
+        // There is room for one of them only.
+        let mut second = b.allocate::<u32>(words).unwrap();
+        let behind = b.record();
+        assert!(!behind.query().unwrap(), "it comes after what hangs");
+        b.fill(&mut second, 2).unwrap();
+        a.abort().unwrap();
+        assert_eq!(failed_as(a.synchronize()), ErrorKind::Aborted);
+        b.synchronize().unwrap();
+        // Nor to a third stream that takes the buffer.
+        let c = runtime.device(0).unwrap().stream("c").unwrap();
+        c.fill(&mut second, 3).unwrap();
+        c.synchronize().unwrap();
+        check(&runtime);
+    }
+}

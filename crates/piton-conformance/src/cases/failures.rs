@@ -13,6 +13,7 @@ cases! { "failures":
     a_failed_kernel_poisons_its_queue [TrapKernel HostMemory],
     a_failure_names_the_first_and_stays [TrapKernel],
     a_wait_for_a_failure_fails_and_for_what_came_before_does_not [TrapKernel HostMemory],
+    what_only_comes_after_a_failure_runs [TrapKernel HostMemory],
     a_failure_spreads_along_a_chain [TrapKernel],
     other_queues_run_on_after_a_failure [TrapKernel HostMemory],
     a_failed_queue_gives_no_signal [TrapKernel Semaphores],
@@ -99,6 +100,31 @@ fn a_wait_for_a_failure_fails_and_for_what_came_before_does_not(subject: &Subjec
         )?;
     }
     Ok(())
+}
+
+fn what_only_comes_after_a_failure_runs(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let (bad, good, trap, buffer) = (
+        stage.queue()?,
+        stage.queue()?,
+        stage.kernel(TestKernels::TRAP)?,
+        stage.buffer(1024)?,
+    );
+    accepted(fill_word(&bad, &buffer, 1))?;
+    let failed = accepted(launch(&bad, &trap, Grid::linear(1), &[&buffer], 0))?;
+    accepted(good.order_after(&*bad, failed))?;
+    accepted(fill_word(&good, &buffer, 2))?;
+    finish(&good)?;
+    ensure_eq(
+        bad.completed() >= failed,
+        true,
+        "what comes after has waited",
+    )?;
+    ensure_eq(
+        stage.words(&buffer, 16)?,
+        vec![2; 16],
+        "what only comes after a failure runs",
+    )
 }
 
 fn a_failure_spreads_along_a_chain(subject: &Subject) -> Checked {

@@ -62,7 +62,9 @@ pub(super) fn perform(
         Command::WaitQueue {
             queue: other,
             position,
+            inherits: true,
         } => inherit_failure(other, *position),
+        Command::WaitQueue { .. } => Ok(()),
         Command::WaitMemory(wait) => memory_wait::is_met(&queue.device, *wait).map(drop),
         Command::WaitSemaphore { .. } => Ok(()),
         Command::SignalSemaphore { semaphore, value } => {

@@ -38,6 +38,7 @@ fn describe(queue: &QueueCore, position: u64, entry: &Entry) -> Draft {
         Command::WaitQueue {
             queue: other,
             position,
+            ..
         } => draft.awaiting(other.id, *position),
         _ => draft,
     }

@@ -257,7 +257,15 @@ impl SimQueue {
                 dst: device.check_fill(dst, pattern, bytes)?,
                 pattern,
             },
-            contract::Command::WaitQueue { queue, position } => self.check_wait(queue, position)?,
+            contract::Command::WaitQueue {
+                queue,
+                position,
+                inherits,
+            } => Command::WaitQueue {
+                queue: self.check_wait(queue, position)?,
+                position: position.get(),
+                inherits,
+            },
             contract::Command::WaitSemaphore { semaphore, value } => Command::WaitSemaphore {
                 semaphore: device.own_semaphore(semaphore, operation)?,
                 value,
@@ -302,7 +310,11 @@ impl SimQueue {
         self.core.device.device_range(at, value.bytes(), operation)
     }
 
-    fn check_wait(&self, other: &dyn Queue, position: Position) -> Result<Command, DriverError> {
+    fn check_wait(
+        &self,
+        other: &dyn Queue,
+        position: Position,
+    ) -> Result<Arc<QueueCore>, DriverError> {
         let device = &self.core.device;
         let given = other.device();
         let foreign = || device.error(ErrorKind::ForeignObject { given }, Operation::WaitQueue);
@@ -312,10 +324,7 @@ impl SimQueue {
             return Err(foreign());
         }
         other.check_position(position, Operation::WaitQueue)?;
-        Ok(Command::WaitQueue {
-            queue: Arc::clone(&other.core),
-            position: position.get(),
-        })
+        Ok(Arc::clone(&other.core))
     }
 
     fn check_position(&self, position: Position, operation: Operation) -> Result<(), DriverError> {

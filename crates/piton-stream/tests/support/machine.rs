@@ -18,7 +18,8 @@ pub(crate) enum Work {
     Touch(Operation),
     /// Fails in its turn.
     Trap(Operation),
-    WaitQueue(usize, u64),
+    /// Whose, how far, and whether a failure there is its own too.
+    WaitQueue(usize, u64, bool),
     Host(HostFunction),
     /// Writes the clock into a slot.
     Stamp(Arc<Mutex<Vec<Option<u64>>>>, usize),
@@ -179,18 +180,18 @@ impl Inner {
         if book.is_stopped() || is_aborted {
             // A skipped wait still keeps its place in the order: see the contract.
             return match front {
-                Work::WaitQueue(other, position) if self.books[*other].completed < *position => {
+                Work::WaitQueue(other, position, _) if self.books[*other].completed < *position => {
                     Err(Step::Blocked)
                 }
                 _ => Ok(is_aborted.then_some(ErrorKind::Aborted)),
             };
         }
         match front {
-            Work::WaitQueue(other, position) => {
+            Work::WaitQueue(other, position, inherits) => {
                 let other_book = &self.books[*other];
                 if other_book.completed < *position {
                     Err(Step::Blocked)
-                } else if other_book.is_spoilt(*position) {
+                } else if *inherits && other_book.is_spoilt(*position) {
                     Ok(Some(ErrorKind::DependencyFailed {
                         queue: QueueId(*other as u64),
                         position: Position::new(*position),

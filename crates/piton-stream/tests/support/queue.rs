@@ -116,7 +116,11 @@ unsafe impl Queue for FakeQueue {
                 return Err(self.error(kind, Operation::Fill));
             }
             Command::Fill { dst: TRAP, .. } => Work::Trap(Operation::Fill),
-            Command::WaitQueue { queue, position } => {
+            Command::WaitQueue {
+                queue,
+                position,
+                inherits,
+            } => {
                 let given = queue.device();
                 let other: &dyn Any = queue;
                 let Some(other) = other.downcast_ref::<Self>() else {
@@ -124,7 +128,7 @@ unsafe impl Queue for FakeQueue {
                     return Err(self.error(kind, Operation::WaitQueue));
                 };
                 other.known(position, Operation::WaitQueue)?;
-                Work::WaitQueue(other.index, position.get())
+                Work::WaitQueue(other.index, position.get(), inherits)
             }
             Command::WaitSemaphore { semaphore, value } => Work::WaitValue(cell(semaphore), value),
             Command::SignalSemaphore { semaphore, value } => Work::Signal(cell(semaphore), value),
@@ -164,7 +168,7 @@ unsafe impl Queue for FakeQueue {
             origin,
         };
         match front {
-            Work::WaitQueue(other, position) => {
+            Work::WaitQueue(other, position, _) => {
                 let (queue, position) = (QueueId(*other as u64), Position::new(*position));
                 QueueActivity::Waiting(about, Awaited::Queue(queue, position))
             }
