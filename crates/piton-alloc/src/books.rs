@@ -4,13 +4,14 @@
 //! `held = live + padding + cached + pending + in_transit`, where in transit is what the index does not know of and
 //! what is claimed from it while the source is called.
 
-use piton_driver::DeviceRange;
+use piton_driver::{DevicePtr, DeviceRange};
 use piton_suballoc::{Chunk, ConfigError as IndexError, Domain, ExtentId, Tlsf};
 use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
 
 use crate::allocation::{Allocation, PoolId};
 use crate::block::{Block, Blocks};
 use crate::deferred::Deferred;
+use crate::events::{EventRing, MemoryEventKind};
 use crate::placement::PageTable;
 use crate::region::{self, Region};
 use crate::request::Request;
@@ -39,6 +40,8 @@ pub(crate) struct Books {
     pub(crate) reserved: u64,
     /// What is claimed from the index while pages are mapped or unmapped.
     pub(crate) claims: Claims,
+    /// The last things that happened.
+    pub(crate) events: EventRing,
     /// Which pages back which addresses; empty without virtual addressing.
     pub(crate) pages: PageTable,
 }
@@ -54,7 +57,7 @@ pub(crate) struct Claims {
 }
 
 impl Books {
-    pub(crate) fn new(pool: PoolId, unit: u64) -> Result<Self, IndexError> {
+    pub(crate) fn new(pool: PoolId, unit: u64, events: u32) -> Result<Self, IndexError> {
         Ok(Self {
             pool,
             index: Tlsf::empty(unit)?,
@@ -68,6 +71,7 @@ impl Books {
             outside: 0,
             reserved: 0,
             claims: Claims::default(),
+            events: EventRing::new(events),
             pages: PageTable::default(),
         })
     }
@@ -108,6 +112,12 @@ impl Books {
         earlier: Frontier,
     ) -> Option<Allocation> {
         let ptr = self.blocks.address_of(chunk.offset)?;
+        let range = DeviceRange {
+            start: ptr,
+            bytes: request.bytes,
+        };
+        self.events
+            .push(MemoryEventKind::Allocated, range, request.lane);
         self.live += request.bytes;
         self.allocations += 1;
         self.counters.peak_live = self.counters.peak_live.max(self.live);
@@ -136,10 +146,23 @@ impl Books {
         ) {
             return false;
         }
+        self.events
+            .push(MemoryEventKind::Freed, allocation.range(), allocation.lane);
         self.live -= allocation.bytes;
         self.allocations -= 1;
         self.counters.frees += 1;
         true
+    }
+
+    /// A request found no memory.
+    pub(crate) fn note_out_of_memory(&mut self, request: &Request) {
+        self.counters.out_of_memory += 1;
+        let nowhere = DeviceRange {
+            start: DevicePtr::new(0),
+            bytes: request.bytes,
+        };
+        self.events
+            .push(MemoryEventKind::OutOfMemory, nowhere, request.lane);
     }
 
     /// Puts a live chunk of the index where it belongs now; `false` if it is not live.
@@ -180,6 +203,7 @@ impl Books {
         let offset = self.index.add_range(range.bytes)?;
         self.give_to(offset, region.shared());
         self.blocks.insert(Block { offset, range });
+        self.events.push(MemoryEventKind::BlockAdded, range, None);
         self.held += range.bytes;
         self.counters.peak_held = self.counters.peak_held.max(self.held);
         Ok(())
@@ -196,6 +220,8 @@ impl Books {
 
     /// The withdrawn Block is the source's again.
     pub(crate) fn forget(&mut self, block: Block) {
+        self.events
+            .push(MemoryEventKind::BlockReturned, block.range, None);
         self.outside -= block.range.bytes;
         self.held -= block.range.bytes;
     }

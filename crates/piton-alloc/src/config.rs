@@ -6,6 +6,7 @@
 use piton_suballoc::Tlsf;
 
 use crate::error::ConfigError;
+use crate::events::MAX_EVENTS;
 use crate::source::BlockSource;
 
 /// Smallest alignment a pool may have, in bytes.
@@ -44,6 +45,8 @@ pub struct MemoryPoolConfig {
     /// With virtual addressing, requests below so many bytes keep to pages of their own; 0 for none. `None` chooses by
     /// the limit.
     pub small_below: Option<u64>,
+    /// How many of the last events the pool remembers for snapshots, at 40 bytes each; 0 for none.
+    pub events: u32,
     /// Whether memory freed on one lane may go to another before its last use is complete.
     pub cross_lane: CrossLane,
 }
@@ -107,6 +110,7 @@ impl Default for MemoryPoolConfig {
             release_threshold: 0,
             virtual_addressing: VirtualAddressing::Auto,
             small_below: None,
+            events: 4096,
             cross_lane: CrossLane::Wait,
         }
     }
@@ -125,6 +129,7 @@ pub(crate) struct Settings {
     pub(crate) limit: u64,
     pub(crate) release_threshold: u64,
     pub(crate) small_below: u64,
+    pub(crate) events: u32,
     pub(crate) cross_lane: CrossLane,
     /// Whether pages are mapped, if the source can.
     pub(crate) is_virtual: bool,
@@ -173,6 +178,7 @@ impl Settings {
             small_below: config
                 .small_below
                 .unwrap_or_else(|| AUTOMATIC_SMALL.min(limit / AUTOMATIC_SMALL_SHARE)),
+            events: config.events,
             cross_lane: config.cross_lane,
             is_virtual: page.is_some(),
         };
@@ -182,6 +188,12 @@ impl Settings {
 
     fn refuse_what_has_no_effect(&self, config: &MemoryPoolConfig) -> Result<(), ConfigError> {
         let limit = self.limit;
+        if config.events > MAX_EVENTS {
+            return Err(ConfigError::Events {
+                given: config.events,
+                maximum: MAX_EVENTS,
+            });
+        }
         if config.growth_percent > 100 {
             return Err(ConfigError::GrowthPercent {
                 given: config.growth_percent,

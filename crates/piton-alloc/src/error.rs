@@ -65,6 +65,14 @@ pub enum ConfigError {
         /// Limit in force.
         limit: u64,
     },
+    /// So many events would take more memory than they tell about.
+    #[error("{given} events are more than {maximum}")]
+    Events {
+        /// Events to remember.
+        given: u32,
+        /// Most of them.
+        maximum: u32,
+    },
     /// The growth is more than 100 per cent.
     #[error("a growth of {given} per cent is not from 0 to 100")]
     GrowthPercent {

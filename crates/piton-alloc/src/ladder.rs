@@ -41,13 +41,13 @@ impl DevicePool {
         };
         let callback = self.callback.lock().clone();
         if !callback.is_some_and(|callback| callback(&full)) {
-            self.books.lock().counters.out_of_memory += 1;
+            self.books.lock().note_out_of_memory(request);
             return Err(AllocError::FullNow(full));
         }
         recovery.callbacks += 1;
         let served = self.climb(request, region, &mut recovery);
         if matches!(served, Err(AllocError::FullNow(_))) {
-            self.books.lock().counters.out_of_memory += 1;
+            self.books.lock().note_out_of_memory(request);
         }
         served
     }

@@ -56,11 +56,12 @@ impl DevicePool {
     ) -> Result<Self, ConfigError> {
         let settings = Settings::new(config, &*source)?;
         let id = PoolId(std::hash::RandomState::new().hash_one(Arc::as_ptr(&source).addr()));
-        let mut books = Books::new(id, settings.unit).map_err(|_| ConfigError::Alignment {
-            given: config.alignment,
-            minimum: 1,
-            maximum: settings.max_align,
-        })?;
+        let mut books =
+            Books::new(id, settings.unit, settings.events).map_err(|_| ConfigError::Alignment {
+                given: config.alignment,
+                minimum: 1,
+                maximum: settings.max_align,
+            })?;
         let placement = match source.virtual_memory().filter(|_| settings.is_virtual) {
             None => Placement::Blocks,
             Some(memory) => Placement::Virtual(

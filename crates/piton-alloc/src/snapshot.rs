@@ -5,6 +5,7 @@ use piton_suballoc::ExtentState;
 
 use crate::block::Block;
 use crate::books::Books;
+use crate::events::MemoryEvent;
 use crate::region;
 
 /// All Blocks of a pool, in order of address.
@@ -12,6 +13,8 @@ use crate::region;
 pub struct PoolSnapshot {
     /// The Blocks.
     pub blocks: Vec<BlockSnapshot>,
+    /// The last events, oldest first; as many as [the configuration](crate::MemoryPoolConfig::events) says.
+    pub events: Vec<MemoryEvent>,
 }
 
 /// One Block.
@@ -62,7 +65,10 @@ impl PoolSnapshot {
             .map(|block| block_of(books, block))
             .collect();
         blocks.sort_by_key(|block| block.range.start);
-        Self { blocks }
+        Self {
+            blocks,
+            events: books.events.to_vec(),
+        }
     }
 }
 

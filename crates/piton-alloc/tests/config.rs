@@ -68,6 +68,15 @@ fn block_sizes_are_what_the_source_serves_and_the_limit_allows() {
 }
 
 #[test]
+fn a_pool_remembers_so_many_events_and_no_more() {
+    let maximum = 1 << 24;
+    let given = maximum + 1;
+    let refused = Some(ConfigError::Events { given, maximum });
+    assert_eq!(refusal(|config| config.events = (1 << 24) + 1), refused);
+    assert_eq!(refusal(|config| config.events = 0), None);
+}
+
+#[test]
 fn limits_are_within_the_device() {
     let capacity = CAPACITY;
     let minimum = GRANULE;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use piton_alloc::{
     AllocError, Allocation, CrossLane, DevicePool, ExactBlocks, FreeErrorKind, FullNow,
-    MemoryPoolConfig, PoolLimit, Request,
+    MemoryEventKind, MemoryPoolConfig, PoolLimit, Request,
 };
 use piton_driver::DevicePtr;
 use piton_timeline::{Frontier, Lane, Timeline, Timepoint};
@@ -432,4 +432,36 @@ fn the_default_configuration_holds_on_devices_of_any_size() {
         bench.free(allocation, []);
         assert_eq!(bench.pool.limit(), capacity);
     }
+}
+
+#[test]
+fn the_last_events_are_in_the_snapshot_in_their_order() {
+    let config = MemoryPoolConfig {
+        events: 4,
+        ..config()
+    };
+    let bench = Bench::new(BLOCK, config);
+    let lane = Some(bench.lanes[0].id());
+    let first = bench.on(0, 1000);
+    let ptr = first.ptr();
+    bench.full_now(Request::new(BLOCK));
+    bench.free(first, []);
+    let kinds = || -> Vec<(u64, MemoryEventKind, u64)> {
+        let events = bench.pool.snapshot().events;
+        let told = events.iter().map(|it| (it.number, it.kind, it.bytes));
+        told.collect()
+    };
+    let allocated = (1, MemoryEventKind::Allocated, 1000);
+    let expected = [
+        (0, MemoryEventKind::BlockAdded, BLOCK),
+        allocated,
+        (2, MemoryEventKind::OutOfMemory, BLOCK),
+        (3, MemoryEventKind::Freed, 1000),
+    ];
+    assert_eq!(kinds(), expected);
+    let freed = bench.pool.snapshot().events[3];
+    assert_eq!((freed.ptr, freed.lane), (ptr, lane));
+    bench.pool.trim(0);
+    assert_eq!(kinds()[3], (4, MemoryEventKind::BlockReturned, BLOCK));
+    assert_eq!(kinds()[0], allocated);
 }

@@ -10,6 +10,7 @@
 //! are timed and observe nothing. What the pool holds is counted by the device, not by the pool.
 
 pub mod checker;
+mod exported;
 mod lanes;
 mod minimum;
 pub mod planned;
@@ -120,6 +121,16 @@ pub enum ReplayError {
     /// The pool's own books do not balance at the end.
     #[error("the pool's books do not balance")]
     Books(#[from] piton_alloc::Inconsistency),
+}
+
+/// Plays a trace file to its end and returns the pool's snapshot then, with all events of the run (the last 1 048 576), as
+/// a pickled memory snapshot of PyTorch's structure.
+///
+/// # Errors
+/// As [`replay_file`].
+pub fn snapshot_file(path: &Path, options: &ReplayOptions) -> Result<Vec<u8>, ReplayError> {
+    let snapshot = player::play_to_snapshot(TraceReader::open(path)?, options)?;
+    Ok(exported::export(&snapshot).to_pickle())
 }
 
 /// Replays a trace file; `pass_done` is called after each pass.

@@ -337,3 +337,31 @@ fn hindsight_places_shipped_traces_near_their_peak() {
     let output = piton(&arguments);
     assert!(String::from_utf8_lossy(&output.stdout).contains("geometric mean"));
 }
+
+#[test]
+fn a_snapshot_of_a_replay_is_a_trace_again() {
+    let folder = tempfile::tempdir().unwrap();
+    for placement in ["virtual", "blocks"] {
+        let (_, snapshot) = file(folder.path(), &format!("{placement}.pickle"), b"");
+        let first = trace(TRACES[0]);
+        let arguments = [
+            "replay",
+            "--json",
+            "--repeat",
+            "0",
+            "--placement",
+            placement,
+        ];
+        let before = json(&[&arguments[..], &["--snapshot", &snapshot, &first]].concat());
+        let again = json(&[&arguments[..], &[&snapshot]].concat());
+        let of = |value: &serde_json::Value, name: &str| value["traces"][0][name].clone();
+        assert!(of(&before, "peak_live").as_u64().unwrap() > 0, "{before}");
+        assert_eq!(of(&before, "peak_live"), of(&again, "peak_live"));
+        assert_eq!(of(&before, "peak_held"), of(&again, "peak_held"));
+    }
+    let two = [trace(TRACES[0]), trace(TRACES[1])];
+    check_refused(
+        &["replay", "--snapshot", "x.pickle", &two[0], &two[1]],
+        "2 traces",
+    );
+}

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use crate::replay::planned::{self, PlannedError};
-use crate::replay::{Placement, ReplayError, ReplayOptions, TraceResult, replay_file, summary};
+use crate::replay::{
+    Placement, ReplayError, ReplayOptions, TraceResult, replay_file, snapshot_file, summary,
+};
 use crate::report;
 
 use super::{Failure, Output, size};
@@ -39,6 +41,10 @@ pub(super) struct Options {
     /// Look back instead: plan each trace from its recorded lifetimes, as a whole and by steps. No pool takes part.
     #[arg(long)]
     plan: bool,
+    /// Write the pool's state at the end of the trace, and what led there, to this file, as PyTorch's memory viewer reads it.
+    /// For one trace.
+    #[arg(long, value_name = "PICKLE", conflicts_with = "plan")]
+    snapshot: Option<PathBuf>,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -82,6 +88,9 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
         repeat: options.repeat as usize,
         is_checked: options.check,
     };
+    if let Some(file) = &options.snapshot {
+        write_snapshot(file, &options.traces, &replay)?;
+    }
     let results = replay_all(&options.traces, &replay, output)?;
     if let Some(path) = &options.output {
         write_page(path, &results, &replay)?;
@@ -108,6 +117,19 @@ fn plan(options: &Options, output: &mut Output) -> Result<(), Failure> {
     } else {
         output.line(planned::table(&planned))
     }
+}
+
+fn write_snapshot(file: &Path, traces: &[PathBuf], options: &ReplayOptions) -> Result<(), Failure> {
+    let [trace] = traces else {
+        let count = traces.len();
+        return Err(Failure::Input(anyhow::anyhow!(
+            "--snapshot shows one pool, and {count} traces make as many"
+        )));
+    };
+    let bytes = snapshot_file(trace, options).map_err(|error| failure(error, trace))?;
+    let written = std::fs::write(file, bytes)
+        .with_context(|| format!("{} cannot be written", file.display()));
+    written.map_err(Failure::Input)
 }
 
 /// A bad trace is the caller's; everything else is the planner's.

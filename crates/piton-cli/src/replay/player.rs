@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use piton_alloc::{
-    AllocError, Allocation, DevicePool, MemoryPoolConfig, PoolStats, Request, VirtualAddressing,
+    AllocError, Allocation, DevicePool, MemoryPoolConfig, PoolSnapshot, PoolStats, Request,
+    VirtualAddressing,
 };
 use piton_driver::{DeviceId, Driver};
 use piton_sim::{Backing, DeviceConfig, SimConfig, SimDevice, SimDriver};
@@ -20,6 +21,8 @@ use super::{Placement, ReplayError, ReplayOptions};
 
 /// Bytes of the simulated device's pages.
 pub(super) const PAGE_BYTES: u64 = 2 << 20;
+/// Events of a pool whose snapshot is wanted.
+const SNAPSHOT_EVENTS: u32 = 1 << 20;
 /// Events between two looks at the clock: enough that looking costs nothing.
 const BATCH: usize = 4096;
 
@@ -66,6 +69,18 @@ pub(super) fn observe(
         samples: sampler.into_samples(),
         ..player.finish()
     })
+}
+
+/// One pass that remembers its events; what the pool is like at its end.
+pub(super) fn play_to_snapshot(
+    reader: TraceReader<'_>,
+    options: &ReplayOptions,
+) -> Result<PoolSnapshot, ReplayError> {
+    let mut player = Player::with_events(options, SNAPSHOT_EVENTS)?;
+    for event in reader {
+        player.play(event?)?;
+    }
+    Ok(player.pool.snapshot())
 }
 
 /// One pass that stops at the first refusal, if told to; what it came to.
@@ -135,6 +150,10 @@ struct Block {
 
 impl Player {
     fn new(options: &ReplayOptions) -> Result<Self, ReplayError> {
+        Self::with_events(options, MemoryPoolConfig::default().events)
+    }
+
+    fn with_events(options: &ReplayOptions, events: u32) -> Result<Self, ReplayError> {
         let device = DeviceConfig {
             memory_bytes: options
                 .capacity
@@ -152,6 +171,7 @@ impl Player {
                 Placement::Virtual => VirtualAddressing::On,
                 Placement::Blocks => VirtualAddressing::Off,
             },
+            events,
             ..MemoryPoolConfig::default()
         };
         let pool = DevicePool::on_device(opened, Arc::clone(&timeline), &config)?;

@@ -5,11 +5,12 @@
     reason = "unmapping is unsafe: nothing may use the memory any more"
 )]
 
-use piton_driver::{DriverError, VirtualMemory};
+use piton_driver::{DeviceRange, DriverError, VirtualMemory};
 use piton_suballoc::Extent;
 
 use super::VirtualRange;
 use crate::books::Books;
+use crate::events::MemoryEventKind;
 use crate::pool::DevicePool;
 use crate::region::Region;
 
@@ -52,12 +53,16 @@ impl DevicePool {
             // SAFETY: the pages were free for all in the index, which is where memory goes once the host has seen
             // every use that its holder named complete; and commands name memory only through allocations whose owners
             // promise to name their last uses. Claimed, no part of them is handed out meanwhile.
-            let unmapped = unsafe { memory.unmap(piton_driver::DeviceRange { start, bytes }) };
+            let unmapped = unsafe { memory.unmap(DeviceRange { start, bytes }) };
             let mut books = self.books.lock();
             books.claims.chunks -= 1;
             books.claims.backed -= bytes;
             let domain = match unmapped {
                 Ok(()) => {
+                    let range = DeviceRange { start, bytes };
+                    books
+                        .events
+                        .push(MemoryEventKind::PagesUnmapped, range, None);
                     books.set_aside(loot.first, loot.pages);
                     books.outside += bytes;
                     books.counters.stolen += bytes;

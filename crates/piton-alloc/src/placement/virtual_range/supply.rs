@@ -5,11 +5,12 @@
     reason = "mapping is unsafe: nothing may use the addresses yet"
 )]
 
-use piton_driver::{DriverError, PhysicalHandle, VirtualMemory};
+use piton_driver::{DeviceRange, DriverError, PhysicalHandle, VirtualMemory};
 
 use super::VirtualRange;
 use super::policy::Policy;
 use super::table::Mapping;
+use crate::events::MemoryEventKind;
 use crate::pool::DevicePool;
 use crate::recovery::Recovery;
 
@@ -73,6 +74,10 @@ impl Supply<'_> {
             first,
             pages,
         });
+        if let Some(start) = start {
+            let range = DeviceRange { start, bytes };
+            books.events.push(MemoryEventKind::PagesMapped, range, None);
+        }
         books.outside -= bytes;
         books.claims.hollow -= bytes;
         books.claims.backed += bytes;

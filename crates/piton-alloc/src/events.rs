@@ -1,0 +1,123 @@
+//! The last things that happened to a pool's memory, always written down, in bounded room.
+//!
+//! An event is a few words under the lock that is held anyway: no clock is asked and nothing is allocated. When the ring is
+//! full the oldest event goes; numbers have no gaps, so a reader sees how many are missing.
+
+use piton_driver::{DevicePtr, DeviceRange};
+use piton_timeline::LaneId;
+
+/// Most events a pool can be told to remember.
+pub(crate) const MAX_EVENTS: u32 = 1 << 24;
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryEvent {
+    /// Its number, from 0.
+    pub number: u64,
+    /// What it was.
+    pub kind: MemoryEventKind,
+    /// Where; the null address where there is no place.
+    pub ptr: DevicePtr,
+    /// Of how many bytes; those asked for, where a program asked.
+    pub bytes: u64,
+    /// The lane that the memory was allocated for.
+    pub lane: Option<LaneId>,
+}
+
+/// What happened to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemoryEventKind {
+    /// A program got it.
+    Allocated,
+    /// The program gave it back. Its uses may not be complete.
+    Freed,
+    /// A program asked, and there was none.
+    OutOfMemory,
+    /// A Block came from the device.
+    BlockAdded,
+    /// A Block went back to the device.
+    BlockReturned,
+    /// Pages were mapped at addresses that had none.
+    PagesMapped,
+    /// Pages were taken from addresses.
+    PagesUnmapped,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct EventRing {
+    events: Vec<MemoryEvent>,
+    capacity: usize,
+    next: u64,
+}
+
+impl EventRing {
+    pub(crate) fn new(capacity: u32) -> Self {
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
+        Self {
+            events: Vec::with_capacity(capacity),
+            capacity,
+            next: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, kind: MemoryEventKind, range: DeviceRange, lane: Option<LaneId>) {
+        let number = self.next;
+        self.next += 1;
+        let event = MemoryEvent {
+            number,
+            kind,
+            ptr: range.start,
+            bytes: range.bytes,
+            lane,
+        };
+        if self.events.len() < self.capacity {
+            self.events.push(event);
+        } else if let Some(oldest) = self.oldest() {
+            self.events[oldest] = event;
+        }
+    }
+
+    /// The events there are, oldest first.
+    pub(crate) fn to_vec(&self) -> Vec<MemoryEvent> {
+        let mut events = self.events.clone();
+        events.sort_unstable_by_key(|event| event.number);
+        events
+    }
+
+    /// Where the oldest event lies once the ring is full; `None` for a ring of no events.
+    fn oldest(&self) -> Option<usize> {
+        let capacity = u64::try_from(self.capacity).ok()?;
+        let at = (self.next - 1).checked_rem(capacity)?;
+        usize::try_from(at).ok()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn numbers(capacity: u32, pushed: u64) -> Vec<u64> {
+        let mut ring = EventRing::new(capacity);
+        for bytes in 0..pushed {
+            let range = DeviceRange {
+                start: DevicePtr::new(4096),
+                bytes,
+            };
+            ring.push(MemoryEventKind::Allocated, range, None);
+        }
+        let events = ring.to_vec();
+        assert!(events.iter().all(|event| event.number == event.bytes));
+        events.iter().map(|event| event.number).collect()
+    }
+
+    #[test]
+    fn the_last_events_are_kept_in_their_order() {
+        assert_eq!(numbers(3, 2), [0, 1]);
+        assert_eq!(numbers(3, 3), [0, 1, 2]);
+        assert_eq!(numbers(3, 4), [1, 2, 3]);
+        assert_eq!(numbers(3, 11), [8, 9, 10]);
+        assert_eq!(numbers(0, 5), Vec::<u64>::new());
+    }
+}
