@@ -5,6 +5,7 @@ use thiserror::Error;
 
 use crate::adaptor::Tag;
 use crate::allocation::{Allocation, PoolId};
+use crate::fragmentation::{ByLane, Pending};
 use crate::recovery::Recovery;
 
 /// A configuration that contradicts itself or could have no effect on the source.
@@ -182,10 +183,11 @@ pub enum AllocError {
 }
 
 /// The state of a pool that could not serve a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "out of device memory: {requested} bytes requested ({rounded} with rounding); {held} held of a limit of {limit}: \
-     {live} live + {padding} padding + {cached} cached (largest hole {largest_hole}, stealable {stealable}) + {pending} pending; {recovery}"
+     {live} live + {padding} padding + {cached} cached (largest hole {largest_hole}, stealable {stealable}) + {pending} pending{}; {recovery}",
+    ByLane(.pending_on)
 )]
 pub struct FullNow {
     /// Bytes asked for.
@@ -206,6 +208,8 @@ pub struct FullNow {
     pub stealable: u64,
     /// Free bytes whose last use is not known complete.
     pub pending: u64,
+    /// The same, by the lane that used them last.
+    pub pending_on: Vec<Pending>,
     /// Most bytes the pool may hold.
     pub limit: u64,
     /// What was tried and what each step yielded.

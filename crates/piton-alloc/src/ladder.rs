@@ -149,10 +149,7 @@ impl DevicePool {
     ) -> AllocError {
         let books = self.books.lock();
         let stats = books.stats();
-        let stealable = match &self.placement {
-            Placement::Blocks => 0,
-            Placement::Virtual(range) => books.stealable(range.page),
-        };
+        let free = books.fragmentation(&self.placement);
         AllocError::FullNow(Box::new(FullNow {
             requested: request.bytes,
             rounded: request.bytes.next_multiple_of(self.settings.unit),
@@ -161,8 +158,9 @@ impl DevicePool {
             padding: stats.padding,
             cached: stats.cached,
             largest_hole: books.index.largest_free(region.shared()),
-            stealable,
+            stealable: free.stealable,
             pending: stats.pending,
+            pending_on: free.pending,
             limit: self.settings.limit,
             recovery,
             source_error,

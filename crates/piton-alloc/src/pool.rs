@@ -16,6 +16,7 @@ use crate::books::Books;
 use crate::check::Inconsistency;
 use crate::config::{MemoryPoolConfig, Settings};
 use crate::error::{AllocError, ConfigError, FreeError, FreeErrorKind, FullNow};
+use crate::fragmentation::Fragmentation;
 use crate::ladder::OutOfMemoryCallback;
 use crate::placement::{Placement, Translation, VirtualRange};
 use crate::request::Request;
@@ -208,6 +209,13 @@ impl DevicePool {
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         self.books.lock().stats()
+    }
+
+    /// Where the bytes are that the pool holds and no program has. Under the lock, a step per lane and one per hole that
+    /// is as large as a page: for reports.
+    #[must_use]
+    pub fn fragmentation(&self) -> Fragmentation {
+        self.books.lock().fragmentation(&self.placement)
     }
 
     /// The allocation that an address lies in, its first byte or any other; `None` if it lies in none.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use piton_alloc::{
     AllocError, Allocation, CrossLane, DevicePool, ExactBlocks, FreeErrorKind, FullNow,
-    MemoryEventKind, MemoryPoolConfig, PoolLimit, Request,
+    MemoryEventKind, MemoryPoolConfig, Pending, PoolLimit, Request,
 };
 use piton_driver::DevicePtr;
 use piton_timeline::{Frontier, Lane, Timeline, Timepoint};
@@ -262,7 +262,7 @@ fn the_error_says_where_the_memory_is() {
         largest_hole: 8 * KIB,
         pending: 0,
         limit: 2 * BLOCK,
-        ..full
+        ..full.clone()
     };
     assert_eq!(full, expected);
     assert_eq!(bench.pool.stats().out_of_memory, 1);
@@ -464,4 +464,46 @@ fn the_last_events_are_in_the_snapshot_in_their_order() {
     bench.pool.trim(0);
     assert_eq!(kinds()[3], (4, MemoryEventKind::BlockReturned, BLOCK));
     assert_eq!(kinds()[0], allocated);
+}
+
+#[test]
+fn what_is_free_and_not_to_be_had_is_told_by_lane() {
+    let limited = MemoryPoolConfig {
+        cross_lane: CrossLane::Never,
+        limit: PoolLimit::Bytes(2 * BLOCK),
+        ..config()
+    };
+    let mut bench = Bench::new(2 * BLOCK, limited);
+    let [first, second, third, _kept] = [0, 0, 1, 2].map(|lane| bench.on(lane, BLOCK / 2));
+    let uses = [0, 1].map(|lane| bench.work(lane));
+    bench.free(first, [uses[0]]);
+    bench.free(second, uses);
+    bench.free(third, [uses[1]]);
+    let on = |lane: usize| Pending {
+        lane: Some(bench.lanes[lane].id()),
+        bytes: BLOCK / 2,
+    };
+    let of_both = Pending {
+        lane: None,
+        bytes: BLOCK / 2,
+    };
+    let full = bench.full_now(Request::new(BLOCK).on(bench.lanes[2].id()));
+    assert_eq!(full.pending_on, [on(0), on(1), of_both]);
+    assert!(
+        full.to_string()
+            .contains("98304 pending (32768 on lane 0, 32768 on lane 1, 32768 on several lanes);"),
+        "{full}"
+    );
+    bench.complete(0);
+    bench.pool.trim(2 * BLOCK);
+    let free = bench.pool.fragmentation();
+    assert_eq!(
+        (free.cached, free.largest_hole, free.stealable),
+        (BLOCK / 2, BLOCK / 2, 0)
+    );
+    let rest = Pending {
+        bytes: BLOCK,
+        ..on(1)
+    };
+    assert_eq!(free.pending, [rest]);
 }
