@@ -246,7 +246,7 @@ impl User {
         }
         self.range.check().expect("the books are in order");
         assert!(self.range.is_unused() && self.range.is_whole());
-        assert!(self.range.ranges().all(|range| range.is_free));
+        assert!(self.range.ranges().all(|range| range.free_in.is_some()));
     }
 }
 

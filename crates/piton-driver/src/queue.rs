@@ -481,7 +481,7 @@ impl dyn Queue {
         })
     }
 
-    /// As [`wait_for`](Self::wait_for), but a failure of `queue` stays its own: later commands start when `position` has
+    /// As [`wait_for`](#method.wait_for), but a failure of `queue` stays its own: later commands start when `position` has
     /// ended, well or not.
     ///
     /// # Errors
