@@ -76,6 +76,9 @@ impl Waits {
     }
 }
 
+/// How many queues a quick look passes.
+const LONGEST_LOOK: u32 = 8;
+
 /// A queue that may be stuck, and the queues that could set it going.
 #[derive(Debug)]
 struct Suspect {
@@ -105,6 +108,23 @@ pub(crate) fn check(queue: &Arc<QueueCore>) {
     for suspect in doomed {
         suspect.queue.engine().schedule(&suspect.queue);
     }
+}
+
+/// Whether `queue` waits for a queue, maybe for others in between, that waits for nothing: it is not stuck then, which is
+/// found without a set. `false` says nothing.
+pub(crate) fn leads_out(queue: &Arc<QueueCore>) -> bool {
+    let mut at = Arc::clone(queue);
+    for _ in 0..LONGEST_LOOK {
+        match at.waits.get() {
+            None => return true,
+            Some((_, Awaits::Queue(next, position))) if next.progress.reached() < position => {
+                at = next;
+            }
+            Some((_, Awaits::Queue(..))) => return true,
+            Some(_) => return false,
+        }
+    }
+    false
 }
 
 /// By number, so that who is failed first is no matter of chance.

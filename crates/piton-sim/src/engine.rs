@@ -252,6 +252,11 @@ impl Engine {
         self.shared.share();
     }
 
+    /// Whether anything waits for a thread to run it.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.shared.pending.load(Ordering::Relaxed) > 0
+    }
+
     /// Takes everything that is ready off the list; nobody runs it.
     pub(crate) fn take_ready(&self) -> Vec<Arc<QueueCore>> {
         let mut state = self.shared.state.lock();
@@ -330,7 +335,7 @@ impl Engine {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(WaitOutcome::DeadlinePassed);
             }
-            if self.shared.run_one() || self.shared.is_worth_spinning(&is_met) {
+            if self.shared.run_one(false) || self.shared.is_worth_spinning(&is_met) {
                 continue;
             }
             let listening = progress.sleeper();
@@ -423,15 +428,15 @@ impl Shared {
         }
     }
 
-    /// Runs one ready thing; says whether there was one.
-    fn run_one(&self) -> bool {
+    /// Runs one ready thing; says whether there was one. `lingers` as for [`execute::run_slice`].
+    fn run_one(&self, lingers: bool) -> bool {
         if self.pending.load(Ordering::Relaxed) == 0 {
             return false;
         }
         let work = self.take(&mut self.state.lock());
         match work {
             Some(work) => {
-                self.run(work);
+                self.run(work, lingers);
                 true
             }
             None => false,
@@ -460,14 +465,14 @@ impl Shared {
         Some(Work::Queue(queue))
     }
 
-    fn run(&self, work: Work) {
+    fn run(&self, work: Work, lingers: bool) {
         match work {
             Work::Blocks(offer) => {
                 self.share();
                 offer.take_part();
             }
             Work::Queue(queue) => {
-                execute::run_slice(&queue);
+                execute::run_slice(&queue, lingers);
                 if self.is_virtual() {
                     self.leave();
                 }

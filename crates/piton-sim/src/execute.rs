@@ -21,10 +21,15 @@ pub(crate) use perform::launch;
 
 use perform::Outcome;
 use piton_driver::{ErrorKind, Operation};
+use piton_sync::hint;
 use std::sync::Arc;
 
 /// Commands of one queue that run before others get the hardware queue.
 const SLICE: u32 = 16;
+/// How often a worker that has drained a queue looks whether more has come before it lets the queue go, and how many
+/// pauses it makes before the first look; twice as many before each next. In all it is about a microsecond.
+const LOOKS: u32 = 4;
+const PAUSES: u32 = 2;
 
 /// What became of the front command.
 enum Step {
@@ -36,8 +41,8 @@ enum Step {
     Waits,
 }
 
-/// Runs commands of `queue`, whose front the caller owns.
-pub(crate) fn run_slice(queue: &Arc<QueueCore>) {
+/// Runs commands of `queue`, whose front the caller owns. A worker lingers; a host thread has somewhere to go.
+pub(crate) fn run_slice(queue: &Arc<QueueCore>, lingers: bool) {
     let device = queue.device.core();
     let Some(hardware) = device.hardware.get(queue.hardware as usize) else {
         return;
@@ -45,7 +50,7 @@ pub(crate) fn run_slice(queue: &Arc<QueueCore>) {
     if !hardware.acquire(queue.band(), || Arc::clone(queue)) {
         return;
     }
-    let last = run_some(queue);
+    let last = run_some(queue, lingers);
     release(queue, hardware);
     match last {
         Step::Ended => queue.engine().schedule(queue),
@@ -54,12 +59,15 @@ pub(crate) fn run_slice(queue: &Arc<QueueCore>) {
 }
 
 /// Runs until the front waits or is gone, or the slice is over.
-fn run_some(queue: &Arc<QueueCore>) -> Step {
+fn run_some(queue: &Arc<QueueCore>, lingers: bool) -> Step {
     let engine = queue.engine();
     let mut next = queue.progress.reached() + 1;
     let mut submitted = queue.ring.submitted();
     for turn in 0..SLICE {
         if next > submitted {
+            submitted = queue.ring.submitted();
+        }
+        if next > submitted && lingers && linger(queue, next) {
             submitted = queue.ring.submitted();
         }
         if next > submitted {
@@ -86,6 +94,24 @@ fn run_some(queue: &Arc<QueueCore>) -> Step {
         return Step::Empty;
     }
     Step::Ended
+}
+
+/// Stays with a drained queue for a moment; says whether more has come. A program that submits one launch after another
+/// would otherwise find the queue nobody's each time, and both threads would pass the lines of the ready list to and
+/// fro. Not while anything else waits for a thread.
+fn linger(queue: &QueueCore, next: u64) -> bool {
+    for look in 0..LOOKS {
+        for _ in 0..PAUSES << look {
+            hint::spin_loop();
+        }
+        if queue.ring.submitted() >= next {
+            return true;
+        }
+        if queue.engine().has_pending() {
+            return false;
+        }
+    }
+    false
 }
 
 pub(crate) fn release(queue: &QueueCore, resource: &Resource<Arc<QueueCore>>) {

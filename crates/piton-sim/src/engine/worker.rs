@@ -10,7 +10,7 @@ impl Shared {
     pub(super) fn run_worker(&self) {
         let mut idleness = Idleness::default();
         loop {
-            if self.run_one() {
+            if self.run_one(true) {
                 idleness.end();
                 continue;
             }
