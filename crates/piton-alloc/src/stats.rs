@@ -45,6 +45,14 @@ pub struct PoolStats {
     pub peak_held: u64,
 }
 
+impl PoolStats {
+    /// Calls to the source for memory of either kind, failed ones too.
+    #[must_use]
+    pub const fn source_calls(&self) -> u64 {
+        self.block_allocations + self.block_frees + self.page_calls
+    }
+}
+
 /// Counters that only grow, and peaks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {

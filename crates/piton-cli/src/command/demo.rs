@@ -239,7 +239,7 @@ fn pool_lines(outcome: &Outcome) -> Vec<String> {
             quantity::count(sum(|pool| pool.hits)),
             quantity::count(sum(|pool| pool.misses)),
             quantity::count(sum(|pool| pool.waits)),
-            quantity::count(sum(|pool| pool.block_allocations + pool.block_frees))
+            quantity::count(sum(piton::PoolStats::source_calls))
         ),
         format!(
             "                peak {} live, {} held: {} waste",

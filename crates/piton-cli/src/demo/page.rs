@@ -315,7 +315,7 @@ fn pools(pools: &[PoolStats]) -> Table {
             quantity::count(pool.hits),
             quantity::count(pool.misses),
             quantity::count(pool.waits),
-            quantity::count(pool.block_allocations + pool.block_frees),
+            quantity::count(pool.source_calls()),
             quantity::bytes(pool.live),
             quantity::bytes(pool.held),
             quantity::bytes(pool.peak_live),
