@@ -49,6 +49,8 @@ pub enum MemoryEventKind {
 pub(crate) struct EventRing {
     events: Vec<MemoryEvent>,
     capacity: usize,
+    /// Where the oldest event lies: 0 until the ring is full.
+    oldest: usize,
     next: u64,
 }
 
@@ -58,6 +60,7 @@ impl EventRing {
         Self {
             events: Vec::with_capacity(capacity),
             capacity,
+            oldest: 0,
             next: 0,
         }
     }
@@ -74,23 +77,16 @@ impl EventRing {
         };
         if self.events.len() < self.capacity {
             self.events.push(event);
-        } else if let Some(oldest) = self.oldest() {
-            self.events[oldest] = event;
+        } else if let Some(oldest) = self.events.get_mut(self.oldest) {
+            *oldest = event;
+            self.oldest = (self.oldest + 1) % self.capacity;
         }
     }
 
     /// The events there are, oldest first.
     pub(crate) fn to_vec(&self) -> Vec<MemoryEvent> {
-        let mut events = self.events.clone();
-        events.sort_unstable_by_key(|event| event.number);
-        events
-    }
-
-    /// Where the oldest event lies once the ring is full; `None` for a ring of no events.
-    fn oldest(&self) -> Option<usize> {
-        let capacity = u64::try_from(self.capacity).ok()?;
-        let at = (self.next - 1).checked_rem(capacity)?;
-        usize::try_from(at).ok()
+        let (newer, older) = self.events.split_at(self.oldest);
+        [older, newer].concat()
     }
 }
 

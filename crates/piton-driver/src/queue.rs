@@ -474,11 +474,7 @@ impl dyn Queue {
         queue: &(dyn Queue + 'static),
         position: Position,
     ) -> Result<Admission, DriverError> {
-        self.submit_without_memory(&Command::WaitQueue {
-            queue,
-            position,
-            inherits: true,
-        })
+        self.wait_queue(queue, position, true)
     }
 
     /// As [`wait_for`](#method.wait_for), but a failure of `queue` stays its own: later commands start when `position` has
@@ -492,10 +488,20 @@ impl dyn Queue {
         queue: &(dyn Queue + 'static),
         position: Position,
     ) -> Result<Admission, DriverError> {
+        self.wait_queue(queue, position, false)
+    }
+
+    #[track_caller]
+    fn wait_queue(
+        &self,
+        queue: &(dyn Queue + 'static),
+        position: Position,
+        inherits: bool,
+    ) -> Result<Admission, DriverError> {
         self.submit_without_memory(&Command::WaitQueue {
             queue,
             position,
-            inherits: false,
+            inherits,
         })
     }
 

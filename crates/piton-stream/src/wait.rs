@@ -202,12 +202,10 @@ impl Stream {
             self.tell_left_out(point);
             return Ok(());
         };
-        if state.is_complete(point) || self.lane().is_ordered_after(point) {
-            self.tell_left_out(point);
-            return Ok(());
-        }
+        let is_after = state.is_complete(point) || self.lane().is_ordered_after(point);
         // Whose queue is gone has ended all it had.
-        let Some(queue) = state.link().queue() else {
+        let queue = if is_after { None } else { state.link().queue() };
+        let Some(queue) = queue else {
             self.tell_left_out(point);
             return Ok(());
         };

@@ -88,10 +88,7 @@ impl<P: MemoryPool> MemoryPool for Counted<P> {
     }
 
     fn free(&self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
-        let bytes = allocation.bytes();
-        self.pool.free(allocation, last_uses)?;
-        self.quota.refund(bytes);
-        Ok(())
+        self.quota.free(&self.pool, allocation, last_uses)
     }
 
     pass_on!();

@@ -39,24 +39,16 @@ impl<P: MemoryPool> Limited<P> {
 
 impl<P: MemoryPool> MemoryPool for Limited<P> {
     fn allocate(&self, request: Request) -> Result<Allocation, AllocError> {
-        let charged = self.quota.charge(request.bytes);
-        charged.map_err(|in_use| AllocError::LimitReached {
+        let refusal = |in_use| AllocError::LimitReached {
             requested: request.bytes,
             in_use,
             limit: self.quota.limit(),
-        })?;
-        let served = self.pool.allocate(request);
-        if served.is_err() {
-            self.quota.refund(request.bytes);
-        }
-        served
+        };
+        self.quota.allocate(&self.pool, request, refusal)
     }
 
     fn free(&self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
-        let bytes = allocation.bytes();
-        self.pool.free(allocation, last_uses)?;
-        self.quota.refund(bytes);
-        Ok(())
+        self.quota.free(&self.pool, allocation, last_uses)
     }
 
     pass_on!();

@@ -5,6 +5,12 @@
 //! are more than `limit` bytes in use, whoever charges at once. `peak` and `allocations` follow, and order nothing.
 
 use piton_sync::atomic::{AtomicU64, Ordering};
+use piton_timeline::Frontier;
+
+use super::MemoryPool;
+use crate::allocation::Allocation;
+use crate::error::{AllocError, FreeError};
+use crate::request::Request;
 
 /// What some part of a program uses of a pool now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +80,35 @@ impl Quota {
             .in_use
             .fetch_update(relaxed, relaxed, |number| reduced(number, bytes));
         let _ = count.fetch_update(relaxed, relaxed, |number| reduced(number, 1));
+    }
+
+    /// Charges a request, asks the pool for it, and gives the charge back if the pool refuses. `refusal` makes the error of
+    /// a full quota from the bytes in use.
+    pub(crate) fn allocate(
+        &self,
+        pool: &impl MemoryPool,
+        request: Request,
+        refusal: impl FnOnce(u64) -> AllocError,
+    ) -> Result<Allocation, AllocError> {
+        self.charge(request.bytes).map_err(refusal)?;
+        let served = pool.allocate(request);
+        if served.is_err() {
+            self.refund(request.bytes);
+        }
+        served
+    }
+
+    /// Gives memory back to the pool, and its charge with it if the pool takes it.
+    pub(crate) fn free(
+        &self,
+        pool: &impl MemoryPool,
+        allocation: Allocation,
+        last_uses: Frontier,
+    ) -> Result<(), FreeError> {
+        let bytes = allocation.bytes();
+        pool.free(allocation, last_uses)?;
+        self.refund(bytes);
+        Ok(())
     }
 
     pub(crate) fn usage(&self) -> Usage {

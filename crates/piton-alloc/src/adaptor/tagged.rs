@@ -69,7 +69,7 @@ impl<P: MemoryPool> Tagged<P> {
 impl<P: MemoryPool> MemoryPool for Tagged<P> {
     fn allocate(&self, request: Request) -> Result<Allocation, AllocError> {
         let quota = self.quota(request.tag);
-        quota.charge(request.bytes).map_err(|in_use| {
+        quota.allocate(&self.pool, request, |in_use| {
             let (requested, limit) = (request.bytes, quota.limit());
             match request.tag {
                 Some(tag) => AllocError::TagLimitReached {
@@ -84,19 +84,12 @@ impl<P: MemoryPool> MemoryPool for Tagged<P> {
                     limit,
                 },
             }
-        })?;
-        let served = self.pool.allocate(request);
-        if served.is_err() {
-            quota.refund(request.bytes);
-        }
-        served
+        })
     }
 
     fn free(&self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
-        let (tag, bytes) = (allocation.tag(), allocation.bytes());
-        self.pool.free(allocation, last_uses)?;
-        self.quota(tag).refund(bytes);
-        Ok(())
+        let quota = self.quota(allocation.tag());
+        quota.free(&self.pool, allocation, last_uses)
     }
 
     pass_on!();
