@@ -67,6 +67,7 @@ fn a_replay_touches_what_its_nodes_touch_as_they_are_then() {
 #[test]
 fn private_memory_that_had_another_use_begins_anew() {
     let bench = Bench::sanitized(config());
+    let beside = bench.buffer();
     for turn in 0..8 {
         let stream = bench.stream("s");
         let mut private = PrivateMemory::new();
@@ -82,7 +83,7 @@ fn private_memory_that_had_another_use_begins_anew() {
         // Ends without anybody waiting for it, and the block goes back.
         let clock = bench.stream("clock");
         while !bench.streams.timeline().is_complete(stream.now()) {
-            submit(&clock, &fills(bench.buffer(), 0)).unwrap();
+            submit(&clock, &fills(beside, 0)).unwrap();
             clock.synchronize().unwrap();
         }
     }
