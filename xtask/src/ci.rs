@@ -1,7 +1,8 @@
 //! All checks and tests, one after the other, and the count.
 //!
-//! A step that fails does not stop the next: one run shows everything that is wrong. The last lines say what was
-//! skipped and why, and the very last is the plain count `N passed, N failed, N skipped`.
+//! A step that fails does not stop the next: one run shows everything that is wrong. The last lines say once more what
+//! failed tests printed and what was skipped and why, and the very last is the plain count `N passed, N failed, N
+//! skipped`.
 
 use std::time::{Duration, Instant};
 
@@ -133,12 +134,15 @@ fn table(done: &[Done]) -> String {
     text
 }
 
-/// What was skipped and why, and the count. A failed step without a failed test counts as one, so that the count
+/// What failed tests printed, what was skipped and why, and the count. A failed step without a failed test counts as one, so that the count
 /// never looks green when the run is not.
 fn closing_lines(done: &[Done]) -> String {
     let mut total = Tally::default();
     let mut text = String::from("\n");
     for Done { name, report, .. } in done {
+        for failure in &report.tally.failures {
+            text.push_str(&format!("failed: {name}: {}\n", failure.trim_end()));
+        }
         for reason in &report.tally.skips {
             text.push_str(&format!("skipped: {name}: {reason}\n"));
         }
@@ -189,6 +193,9 @@ mod tests {
                 failed,
                 ignored: 0,
                 skips: skips.iter().map(|reason| (*reason).to_owned()).collect(),
+                failures: (0..failed)
+                    .map(|_| "---- a_test stdout ----\nwhat it said".to_owned())
+                    .collect(),
             },
         }
     }
@@ -201,6 +208,7 @@ mod tests {
         ]);
         assert_eq!(lines.lines().last(), Some("13 passed, 1 failed, 1 skipped"));
         assert!(lines.contains("skipped: test: one memory node only"));
+        assert!(lines.contains("failed: test: ---- a_test stdout ----\nwhat it said\n"));
     }
 
     #[test]

@@ -3,6 +3,9 @@
 //! Every test binary ends in a line `test result: ok. 5 passed; 0 failed; 1 ignored; …`. A test that found no
 //! ground to stand on (no such device, not enough locked memory) passes for the test runner, so it prints a line
 //! beginning `skipped:` with its reason, and is counted here as skipped and not as passed.
+//!
+//! What a failed test printed stands between the lines `failures:` and `test result:`, under `---- its name stdout
+//! ----`. It is kept, so that a long run can say it again at its end.
 
 use std::ops::AddAssign;
 
@@ -15,14 +18,33 @@ pub(crate) struct Tally {
     pub(crate) ignored: u64,
     /// One reason for each skipped test, in the order they were printed.
     pub(crate) skips: Vec<String>,
+    /// What each failed test printed, under the line with its name.
+    pub(crate) failures: Vec<String>,
+}
+
+/// The most lines of a failed test that are kept: the message of a panic and the nearer part of a backtrace.
+const FAILURE_LINES: usize = 40;
+
+/// What part of a test binary's output a line stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Results of tests, and what those that passed printed.
+    Results,
+    /// After `failures:`, before the first name or in the list of names.
+    Failures,
+    /// What one failed test printed, so many lines of it so far.
+    Failure(usize),
 }
 
 impl Tally {
     /// Reads the output of one or many test binaries.
     pub(crate) fn read(output: &str) -> Self {
         let mut tally = Self::default();
+        let mut part = Part::Results;
         for line in output.lines() {
-            tally.read_line(&without_colours(line));
+            let line = without_colours(line);
+            tally.read_line(&line);
+            part = tally.read_failure(part, &line);
         }
         tally.passed = tally.passed.saturating_sub(tally.skips.len() as u64);
         tally
@@ -38,6 +60,27 @@ impl Tally {
         }
     }
 
+    /// Keeps the line if it stands in what a failed test printed; answers what part the next line stands in.
+    fn read_failure(&mut self, part: Part, line: &str) -> Part {
+        match part {
+            _ if line.starts_with("test result:") => Part::Results,
+            _ if line == "failures:" => Part::Failures,
+            Part::Results => Part::Results,
+            _ if line.starts_with("---- ") => {
+                self.failures.push(line.to_owned());
+                Part::Failure(0)
+            }
+            Part::Failure(lines) if lines < FAILURE_LINES => {
+                if let Some(failure) = self.failures.last_mut() {
+                    failure.push('\n');
+                    failure.push_str(line);
+                }
+                Part::Failure(lines + 1)
+            }
+            part => part,
+        }
+    }
+
     /// Everything that was skipped, with or without a reason.
     pub(crate) fn skipped(&self) -> u64 {
         self.ignored + self.skips.len() as u64
@@ -50,6 +93,7 @@ impl AddAssign for Tally {
         self.failed += other.failed;
         self.ignored += other.ignored;
         self.skips.extend(other.skips);
+        self.failures.extend(other.failures);
     }
 }
 
@@ -106,6 +150,21 @@ mod tests {
     fn colours_do_not_hide_a_result() {
         let tally = Tally::read("test result: \u{1b}[32mok\u{1b}(B\u{1b}[m. 2 passed; 0 failed");
         assert_eq!(tally.passed, 2);
+    }
+
+    #[test]
+    fn what_failed_tests_printed_is_kept_and_what_others_did_is_not() {
+        let long = "a frame\n".repeat(2 * FAILURE_LINES);
+        let tally = Tally::read(&format!(
+            "test one ... FAILED\n\nsuccesses:\n\n---- two stdout ----\nall is well\n\n\
+             failures:\n\n---- one stdout ----\nassertion failed\n{long}\nfailures:\n    one\n\n\
+             test result: FAILED. 1 passed; 1 failed; 0 ignored\n---- three stdout ----\n",
+        ));
+        let [failure] = tally.failures.as_slice() else {
+            panic!("{:?}", tally.failures);
+        };
+        assert!(failure.starts_with("---- one stdout ----\nassertion failed\n"));
+        assert_eq!(failure.lines().count(), 1 + FAILURE_LINES);
     }
 
     #[test]

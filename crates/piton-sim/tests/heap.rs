@@ -85,7 +85,13 @@ fn a_replay_of_a_graph_that_has_run_allocates_nothing() {
     };
     // The first makes the room that is used again, on each side.
     (0..10).for_each(|_| replay());
-    let before = ASKED.load(Ordering::Relaxed);
-    (0..100).for_each(|_| replay());
-    assert_eq!(ASKED.load(Ordering::Relaxed), before);
+    let asked_in_a_round = || {
+        let before = ASKED.load(Ordering::Relaxed);
+        (0..100).for_each(|_| replay());
+        ASKED.load(Ordering::Relaxed) - before
+    };
+    // Every thread of the process is counted, the test runner's too, which may ask for something of its own meanwhile,
+    // once. Replays that allocated would do so in each round.
+    let rounds: Vec<u64> = (0..10).map(|_| asked_in_a_round()).collect();
+    assert!(rounds.contains(&0), "{rounds:?}");
 }
