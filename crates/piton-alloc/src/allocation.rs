@@ -1,8 +1,10 @@
 //! The handle of an allocation, and what a look-up by address tells.
 
+use std::sync::LazyLock;
+
 use piton_driver::{DevicePtr, DeviceRange};
 use piton_suballoc::ExtentId;
-use piton_timeline::{Frontier, LaneId};
+use piton_timeline::{Frontier, LaneId, Timepoint};
 
 use crate::adaptor::Tag;
 use crate::region::Region;
@@ -27,11 +29,38 @@ pub struct Allocation {
     pub(crate) rounded: u64,
     pub(crate) lane: Option<LaneId>,
     pub(crate) tag: Option<Tag>,
+    /// The seq of its own lane's last use of the memory before; 0 if there is none.
+    pub(crate) own: u64,
+    /// What other lanes did with it, which is rare: so that a handle is small.
+    pub(crate) others: Option<Box<OtherUses>>,
+}
+
+/// Uses by other lanes than its own, not known complete when an allocation was handed out.
+#[derive(Debug)]
+pub(crate) struct OtherUses {
+    /// Those its lane waits for.
     pub(crate) wait: Frontier,
-    /// Uses of the memory not known complete when it was handed out: those waited for, those the lane is ordered
-    /// behind, its own.
+    /// All of them: those waited for, those its lane is ordered behind, and its own.
     pub(crate) earlier: Frontier,
 }
+
+impl OtherUses {
+    /// Of the pending uses of memory, those of the taker's own lane as a seq, and the others.
+    pub(crate) fn split(
+        lane: Option<LaneId>,
+        wait: Frontier,
+        earlier: Frontier,
+    ) -> (u64, Option<Box<Self>>) {
+        match (earlier.points(), lane) {
+            ([], _) => (0, None),
+            ([point], Some(lane)) if point.lane == lane && wait.is_empty() => (point.seq, None),
+            _ => (0, Some(Box::new(Self { wait, earlier }))),
+        }
+    }
+}
+
+// GLOBAL: the wait of an allocation that has none: empty, and never changed.
+static NOTHING: LazyLock<Frontier> = LazyLock::new(Frontier::new);
 
 impl Allocation {
     /// First byte.
@@ -82,8 +111,18 @@ impl Allocation {
     /// Points that the lane must wait for before it touches the memory: enqueue the waits at once, before anything
     /// else on the lane. Mostly empty.
     #[must_use]
-    pub const fn wait(&self) -> &Frontier {
-        &self.wait
+    pub fn wait(&self) -> &Frontier {
+        self.others.as_ref().map_or(&NOTHING, |others| &others.wait)
+    }
+
+    /// Its lane's last use of the memory before it was handed out.
+    #[inline]
+    pub(crate) fn own_use(&self) -> Option<Timepoint> {
+        let lane = self.lane.filter(|_| self.own > 0)?;
+        Some(Timepoint {
+            lane,
+            seq: self.own,
+        })
     }
 }
 

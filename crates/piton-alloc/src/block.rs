@@ -44,6 +44,7 @@ impl Blocks {
     }
 
     /// The address of an offset of the index.
+    #[inline]
     pub(crate) fn address_of(&self, offset: u64) -> Option<DevicePtr> {
         let above = self
             .by_offset

@@ -8,7 +8,7 @@ use piton_driver::{DevicePtr, DeviceRange};
 use piton_suballoc::{Chunk, ConfigError as IndexError, Domain, ExtentId, Tlsf};
 use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
 
-use crate::allocation::{Allocation, PoolId};
+use crate::allocation::{Allocation, OtherUses, PoolId};
 use crate::block::{Block, Blocks};
 use crate::deferred::Deferred;
 use crate::events::{EventRing, MemoryEventKind};
@@ -77,6 +77,7 @@ impl Books {
     }
 
     /// What can be had without looking at other lanes' memory: the lane's own, then everyone's.
+    #[inline(always)]
     pub(crate) fn take_at_once(
         &mut self,
         request: &Request,
@@ -88,18 +89,14 @@ impl Books {
         {
             self.release_known_complete(lane, domain, timeline);
             if let Some(chunk) = self.index.allocate(domain, request.bytes, request.align) {
-                let own = Timepoint {
-                    lane,
-                    seq: chunk.stamp,
-                };
-                let uses = Frontier::from(own);
-                return self.issue(chunk, request, region, Frontier::new(), uses);
+                let own = chunk.stamp;
+                return self.issue_with(chunk, request, region, own, None);
             }
         }
         let chunk = self
             .index
             .allocate(region.shared(), request.bytes, request.align)?;
-        self.issue(chunk, request, region, Frontier::new(), Frontier::new())
+        self.issue_with(chunk, request, region, 0, None)
     }
 
     /// Makes a handle of a chunk just taken from the index. `None` only if the Blocks do not match the index.
@@ -111,6 +108,21 @@ impl Books {
         wait: Frontier,
         earlier: Frontier,
     ) -> Option<Allocation> {
+        self.counters.waits += u64::from(!wait.is_empty());
+        let (own, others) = OtherUses::split(request.lane, wait, earlier);
+        self.issue_with(chunk, request, region, own, others)
+    }
+
+    // In place in both callers: a handle that is written in parts and moved as a whole costs a stall.
+    #[inline(always)]
+    fn issue_with(
+        &mut self,
+        chunk: Chunk,
+        request: &Request,
+        region: Region,
+        own: u64,
+        others: Option<Box<OtherUses>>,
+    ) -> Option<Allocation> {
         let ptr = self.blocks.address_of(chunk.offset)?;
         let range = DeviceRange {
             start: ptr,
@@ -121,7 +133,6 @@ impl Books {
         self.live += request.bytes;
         self.allocations += 1;
         self.counters.peak_live = self.counters.peak_live.max(self.live);
-        self.counters.waits += u64::from(!wait.is_empty());
         Some(Allocation {
             pool: self.pool,
             id: chunk.id,
@@ -131,27 +142,47 @@ impl Books {
             rounded: chunk.bytes,
             lane: request.lane,
             tag: request.tag,
-            wait,
-            earlier,
+            own,
+            others,
         })
     }
 
     /// Takes an allocation back; `false` if it is not live.
     pub(crate) fn give_back(&mut self, allocation: &Allocation, disposal: Disposal) -> bool {
-        if !self.dispose(
-            allocation.id,
-            allocation.rounded,
-            allocation.region,
-            disposal,
-        ) {
-            return false;
+        let (id, rounded) = (allocation.id, allocation.rounded);
+        let is_live = self.dispose(id, rounded, allocation.region, disposal);
+        if is_live {
+            self.note_freed(allocation);
         }
+        is_live
+    }
+
+    /// Takes an allocation back whose last use is at most one point that may be pending; `false` if it is not live.
+    #[inline]
+    pub(crate) fn give_back_simply(
+        &mut self,
+        allocation: &Allocation,
+        domain: Domain,
+        last: Option<Timepoint>,
+    ) -> bool {
+        let stamp = last.map_or(0, |point| {
+            self.remember(point.lane);
+            point.seq
+        });
+        let is_live = self.index.free(allocation.id, domain, stamp).is_ok();
+        if is_live {
+            self.note_freed(allocation);
+        }
+        is_live
+    }
+
+    #[inline]
+    fn note_freed(&mut self, allocation: &Allocation) {
         self.events
             .push(MemoryEventKind::Freed, allocation.range(), allocation.lane);
         self.live -= allocation.bytes;
         self.allocations -= 1;
         self.counters.frees += 1;
-        true
     }
 
     /// A request found no memory.
@@ -281,8 +312,13 @@ impl Books {
     }
 
     /// Gives up the lane's memory whose uses are known complete; a load if there is none.
+    #[inline]
     fn release_known_complete(&mut self, lane: LaneId, domain: Domain, timeline: &Timeline) {
-        self.release_complete(lane, domain, |point| timeline.is_known_complete(point));
+        let oldest = self.index.oldest_stamp(domain);
+        let known = |seq| timeline.is_known_complete(Timepoint { lane, seq });
+        if oldest.is_some_and(known) {
+            self.release_complete(lane, domain, |point| timeline.is_known_complete(point));
+        }
     }
 
     /// Moves what is complete of a lane's memory to everyone, oldest first; returns the bytes.
@@ -309,7 +345,16 @@ impl Books {
         }
     }
 
+    #[inline]
     fn remember(&mut self, lane: LaneId) {
+        match self.lanes.get_mut(lane.index as usize) {
+            Some(known) => *known = lane,
+            None => self.remember_new(lane),
+        }
+    }
+
+    #[cold]
+    fn remember_new(&mut self, lane: LaneId) {
         let slot = lane.index as usize;
         if self.lanes.len() <= slot {
             let unused = |index| LaneId {

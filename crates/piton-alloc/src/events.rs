@@ -65,6 +65,7 @@ impl EventRing {
         }
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, kind: MemoryEventKind, range: DeviceRange, lane: Option<LaneId>) {
         let number = self.next;
         self.next += 1;

@@ -20,7 +20,7 @@ use crate::fragmentation::Fragmentation;
 use crate::ladder::OutOfMemoryCallback;
 use crate::placement::{Placement, Translation, VirtualRange};
 use crate::request::Request;
-use crate::reuse::{self, Disposal};
+use crate::reuse::{self, Disposal, LastUse};
 use crate::snapshot::PoolSnapshot;
 use crate::source::{BlockSource, DeviceBlocks};
 use crate::stats::PoolStats;
@@ -125,25 +125,62 @@ impl DevicePool {
     /// # Errors
     /// [`FreeError`] with the allocation if it belongs to another pool.
     pub fn free(&self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
-        let refuse = |allocation, kind| {
-            Err(FreeError {
-                allocation: Box::new(allocation),
-                kind,
-            })
-        };
         if allocation.pool != self.id {
-            let kind = FreeErrorKind::ForeignPool {
-                belongs: allocation.pool,
-                asked: self.id,
-            };
-            return refuse(allocation, kind);
+            return Err(self.refusal(allocation));
         }
+        let region = allocation.region;
+        let (domain, last) = match LastUse::of(&allocation, &last_uses) {
+            LastUse::None => (Some(region.shared()), None),
+            LastUse::At(point) if self.timeline.is_known_complete(point) => {
+                (Some(region.shared()), None)
+            }
+            LastUse::At(point) => (region.of_lane(point.lane), Some(point)),
+            LastUse::Several => (None, None),
+        };
+        let Some(domain) = domain else {
+            return self.free_of_several(allocation, last_uses);
+        };
+        if self
+            .books
+            .lock()
+            .give_back_simply(&allocation, domain, last)
+        {
+            Ok(())
+        } else {
+            Err(self.refusal(allocation))
+        }
+    }
+
+    /// Takes memory back that several lanes may still use.
+    #[cold]
+    fn free_of_several(
+        &self,
+        allocation: Allocation,
+        last_uses: Frontier,
+    ) -> Result<(), FreeError> {
         let uses = reuse::uses_to_respect(&allocation, last_uses);
         let disposal = Disposal::of(&uses, allocation.region, &self.timeline);
         if self.books.lock().give_back(&allocation, disposal) {
             Ok(())
         } else {
-            refuse(allocation, FreeErrorKind::Unknown)
+            Err(self.refusal(allocation))
+        }
+    }
+
+    /// Why an allocation is not taken back.
+    #[cold]
+    fn refusal(&self, allocation: Allocation) -> FreeError {
+        let kind = if allocation.pool == self.id {
+            FreeErrorKind::Unknown
+        } else {
+            FreeErrorKind::ForeignPool {
+                belongs: allocation.pool,
+                asked: self.id,
+            }
+        };
+        FreeError {
+            allocation: Box::new(allocation),
+            kind,
         }
     }
 

@@ -24,6 +24,7 @@ impl Region {
     pub(crate) const ALL: [Self; 2] = [Self::Large, Self::Small];
 
     /// What is free for all.
+    #[inline]
     pub(crate) const fn shared(self) -> Domain {
         match self {
             Self::Large => Domain::SHARED,
@@ -41,6 +42,7 @@ impl Region {
 
     /// What is pending on a lane. Seqs go on growing when a lane's slot gets a new lane, so the domain is the slot's.
     /// `None` past the last domain: such memory is deferred instead.
+    #[inline]
     pub(crate) const fn of_lane(self, lane: LaneId) -> Option<Domain> {
         let Some(number) = lane.index.checked_mul(2) else {
             return None;

@@ -45,12 +45,46 @@ impl Disposal {
 /// All uses of an allocation's memory that reuse must respect, given the allocation's own last uses.
 pub(crate) fn uses_to_respect(allocation: &Allocation, last_uses: Frontier) -> Frontier {
     let used_by_its_lane = |lane: LaneId| last_uses.points().iter().any(|point| point.lane == lane);
-    if allocation.earlier.is_empty() || allocation.lane.is_some_and(used_by_its_lane) {
+    if allocation.lane.is_some_and(used_by_its_lane) {
         return last_uses;
     }
     let mut uses = last_uses;
-    uses.join(&allocation.earlier);
+    if let Some(others) = &allocation.others {
+        uses.join(&others.earlier);
+    }
+    if let Some(own) = allocation.own_use() {
+        uses.insert(own);
+    }
     uses
+}
+
+/// The same where it is at most one point, which is nearly always.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LastUse {
+    /// None at all.
+    None,
+    /// One.
+    At(Timepoint),
+    /// More, or it takes a closer look: [`uses_to_respect`].
+    Several,
+}
+
+impl LastUse {
+    /// Of an allocation given back with these last uses.
+    #[inline]
+    pub(crate) fn of(allocation: &Allocation, last_uses: &Frontier) -> Self {
+        if allocation.others.is_some() {
+            return Self::Several;
+        }
+        match (last_uses.points(), allocation.own_use()) {
+            ([], None) => Self::None,
+            ([], Some(own)) => Self::At(own),
+            ([point], own) if own.is_none() || allocation.lane == Some(point.lane) => {
+                Self::At(*point)
+            }
+            _ => Self::Several,
+        }
+    }
 }
 
 /// Whether `lane` may have memory with pending `uses`, and after which waits.

@@ -20,6 +20,7 @@ pub(crate) struct Bin(u32);
 
 impl Bin {
     /// The bin that extents of `units` units (at least one) hang in.
+    #[inline]
     pub(crate) const fn of(units: u32) -> Self {
         if units < STEPS {
             return Self(units);
@@ -75,6 +76,7 @@ impl Bins {
     }
 
     /// First extent of `bin`, or `NIL`.
+    #[inline]
     pub(crate) fn head(&self, bin: Bin) -> u32 {
         match self.steps.get(bin.level() as usize) {
             Some(steps) if steps & (1 << bin.step()) != 0 => self.heads[bin.0 as usize],
@@ -83,6 +85,7 @@ impl Bins {
     }
 
     /// The first bin from `bin` upwards that has an extent.
+    #[inline]
     pub(crate) fn first_from(&self, bin: Bin) -> Option<Bin> {
         let level = bin.level();
         let here = self.steps.get(level as usize)? & (u32::MAX << bin.step());
@@ -106,6 +109,7 @@ impl Bins {
     }
 
     /// Hangs an extent into the bin of its size.
+    #[inline]
     pub(crate) fn insert(&mut self, records: &mut Records, index: u32) {
         let units = records.at(index).units;
         let bin = Bin::of(units);
@@ -124,6 +128,7 @@ impl Bins {
     }
 
     /// Takes an extent out of the bin of its size.
+    #[inline]
     pub(crate) fn remove(&mut self, records: &mut Records, index: u32) {
         let record = *records.at(index);
         if record.bin_next != NIL {
@@ -138,6 +143,7 @@ impl Bins {
         self.extents -= 1;
     }
 
+    #[inline]
     fn set_head(&mut self, bin: Bin, head: u32) {
         self.heads[bin.0 as usize] = head;
         if head == NIL {

@@ -8,6 +8,7 @@ use crate::bins::Bins;
 use crate::records::{NIL, Records};
 
 /// Appends `index` as the newest extent.
+#[inline]
 pub(crate) fn append(bins: &mut Bins, records: &mut Records, index: u32, stamp: u64) {
     let newest = bins.newest;
     let stamp = if newest == NIL {
@@ -26,6 +27,7 @@ pub(crate) fn append(bins: &mut Bins, records: &mut Records, index: u32, stamp: 
 }
 
 /// Puts `index`, cut off `whole`, just before it and with its stamp.
+#[inline]
 pub(crate) fn insert_part(bins: &mut Bins, records: &mut Records, index: u32, whole: u32) {
     let mut order = *records.order(whole);
     let prev = order.prev;
@@ -40,6 +42,7 @@ pub(crate) fn insert_part(bins: &mut Bins, records: &mut Records, index: u32, wh
 }
 
 /// Takes `index` out.
+#[inline]
 pub(crate) fn remove(bins: &mut Bins, records: &mut Records, index: u32) {
     let order = *records.order(index);
     match order.prev {

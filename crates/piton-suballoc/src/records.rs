@@ -105,18 +105,22 @@ impl Records {
         })
     }
 
+    #[inline]
     pub(crate) fn at(&self, index: u32) -> &Record {
         &self.records[index as usize]
     }
 
+    #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> &mut Record {
         &mut self.records[index as usize]
     }
 
+    #[inline]
     pub(crate) fn order(&self, index: u32) -> &Order {
         &self.orders[index as usize]
     }
 
+    #[inline]
     pub(crate) fn order_mut(&mut self, index: u32) -> &mut Order {
         &mut self.orders[index as usize]
     }
@@ -126,6 +130,7 @@ impl Records {
         self.in_use
     }
 
+    #[inline]
     pub(crate) fn id(&self, index: u32) -> ExtentId {
         ExtentId {
             index,
@@ -134,22 +139,26 @@ impl Records {
     }
 
     /// The record an id names, unless the id is stale or foreign.
+    #[inline]
     pub(crate) fn resolve(&self, id: ExtentId) -> Option<&Record> {
         let record = self.records.get(id.index as usize)?;
         (record.serial == id.serial && record.state != VACANT).then_some(record)
     }
 
     /// Makes the extent live. `padding` is in bytes.
+    #[inline]
     pub(crate) fn set_live(&mut self, index: u32, padding: u32) {
         self.set_state(index, LIVE);
         self.at_mut(index).bin_prev = padding;
     }
 
     /// Makes the extent free in `domain`; the caller hangs it into a bin.
+    #[inline]
     pub(crate) fn set_free(&mut self, index: u32, domain: Domain) {
         self.set_state(index, domain.index());
     }
 
+    #[inline]
     fn set_state(&mut self, index: u32, state: u32) {
         let serial = self.next_serial;
         self.next_serial = serial.wrapping_add(1);
@@ -159,6 +168,7 @@ impl Records {
     }
 
     /// Cuts everything above the first `units` off `index`; the new record has the state of the old one.
+    #[inline]
     pub(crate) fn split_high(&mut self, index: u32, units: u32) -> u32 {
         let old = *self.at(index);
         let high = self.occupy(Record {
@@ -177,6 +187,7 @@ impl Records {
     }
 
     /// Joins the neighbour above into `index` and vacates its record. The caller has taken both out of their bins.
+    #[inline]
     pub(crate) fn absorb_next(&mut self, index: u32) {
         let gone = self.at(index).next;
         let Record { units, next, .. } = *self.at(gone);
@@ -190,6 +201,7 @@ impl Records {
     }
 
     /// Forgets a record that nothing links to any more.
+    #[inline]
     pub(crate) fn vacate(&mut self, index: u32) {
         let vacant = std::mem::replace(&mut self.vacant, index);
         let record = self.at_mut(index);
@@ -198,6 +210,7 @@ impl Records {
         self.in_use -= 1;
     }
 
+    #[inline]
     fn occupy(&mut self, record: Record) -> u32 {
         self.in_use += 1;
         let index = self.vacant;

@@ -23,6 +23,7 @@ pub(crate) struct Fit {
 
 impl Fit {
     /// Where in the extent the request would start, if it fits.
+    #[inline]
     pub(crate) fn start_in(self, record: &Record) -> Option<u32> {
         let start = record.offset.checked_next_multiple_of(self.align)?;
         let needed = start.checked_add(self.units)?;
@@ -30,6 +31,7 @@ impl Fit {
     }
 
     /// The extent to place the request in.
+    #[inline]
     pub(crate) fn find(self, bins: &Bins, records: &Records) -> Option<u32> {
         let own = Bin::of(self.units);
         if let Some(found) = self.best_in(bins, records, own, TRIES) {
@@ -72,6 +74,7 @@ impl Fit {
         }
     }
 
+    #[inline]
     fn best_in(self, bins: &Bins, records: &Records, bin: Bin, tries: u32) -> Option<u32> {
         let mut best: Option<(u32, u32, u32)> = None;
         let mut index = bins.head(bin);

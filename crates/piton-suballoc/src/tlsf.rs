@@ -275,6 +275,15 @@ impl Tlsf {
         }
     }
 
+    /// Stamp of the extents of a domain that would be given up first, as [`Tlsf::domain_usage`] has it; `None` where
+    /// nothing is free, and for [`Domain::SHARED`].
+    #[inline]
+    #[must_use]
+    pub fn oldest_stamp(&self, domain: Domain) -> Option<u64> {
+        self.oldest(domain)
+            .map(|index| self.records.order(index).stamp)
+    }
+
     /// Bytes of the largest free extent of a domain, 0 if it has none. Looks through one bin.
     #[must_use]
     pub fn largest_free(&self, domain: Domain) -> u64 {

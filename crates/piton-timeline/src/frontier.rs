@@ -17,21 +17,25 @@ pub struct Frontier {
 
 impl Frontier {
     /// The frontier that is always reached.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The points, sorted by lane slot.
+    #[inline]
     pub fn points(&self) -> &[Timepoint] {
         &self.points
     }
 
     /// Whether nothing is waited for.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
 
     /// The only point, if there is exactly one.
+    #[inline]
     pub fn single(&self) -> Option<Timepoint> {
         match self.points.as_slice() {
             [point] => Some(*point),
@@ -70,9 +74,11 @@ impl Frontier {
 }
 
 impl From<Timepoint> for Frontier {
+    #[inline]
     fn from(point: Timepoint) -> Self {
+        // Two points fit; the second is not one.
         Self {
-            points: SmallVec::from_slice(&[point]),
+            points: SmallVec::from_buf_and_len([point; 2], 1),
         }
     }
 }

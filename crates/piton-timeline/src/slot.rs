@@ -106,6 +106,7 @@ impl Slot {
     }
 
     /// Pairs with the Release in [`complete`](Self::complete).
+    #[inline]
     pub(crate) fn done(&self) -> u64 {
         self.done.load(Ordering::Acquire)
     }

@@ -225,6 +225,7 @@ impl Timeline {
 }
 
 /// The chunk of a slot, and where in the chunk it is.
+#[inline]
 pub(crate) fn place_of(index: u32) -> (usize, usize) {
     ((index / CHUNK) as usize, (index % CHUNK) as usize)
 }

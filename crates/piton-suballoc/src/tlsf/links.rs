@@ -10,6 +10,7 @@ use crate::search::Fit;
 
 impl Tlsf {
     /// Makes an extent that hangs nowhere free in `domain`.
+    #[inline]
     pub(super) fn hang(&mut self, index: u32, domain: Domain, stamp: u64) {
         self.records.set_free(index, domain);
         let bins = bins_of(&mut self.domains, &mut self.spare, domain);
@@ -20,6 +21,7 @@ impl Tlsf {
     }
 
     /// Takes a free extent out of its bin and order. Its record still says free until the caller decides.
+    #[inline]
     pub(super) fn unhang(&mut self, index: u32, domain: Domain) {
         if let Some(Some(bins)) = self.domains.get_mut(domain.index() as usize) {
             bins.remove(&mut self.records, index);
@@ -30,6 +32,7 @@ impl Tlsf {
     }
 
     /// Makes an extent that hangs nowhere free in `domain`, joined with its neighbours there.
+    #[inline]
     pub(super) fn merge_into(&mut self, index: u32, domain: Domain, stamp: u64) {
         let mut index = index;
         let mut stamp = stamp;
@@ -51,6 +54,7 @@ impl Tlsf {
 
     /// Cuts `units` units at `start` out of a free extent; returns their record, which hangs nowhere. What is left of
     /// the extent below and above stays free in its place.
+    #[inline]
     pub(super) fn carve(&mut self, index: u32, domain: Domain, start: u32, units: u32) -> u32 {
         let bins = bins_of(&mut self.domains, &mut self.spare, domain);
         bins.remove(&mut self.records, index);
@@ -73,6 +77,7 @@ impl Tlsf {
     }
 
     /// Makes an extent that hangs nowhere live for a request of `bytes` bytes.
+    #[inline]
     pub(super) fn hand_out(&mut self, index: u32, bytes: u64, stamp: u64) -> Chunk {
         let record = self.records.at(index);
         let offset = self.bytes(record.offset);
@@ -93,6 +98,7 @@ impl Tlsf {
     }
 
     /// Takes a live extent out of the counters.
+    #[inline]
     pub(super) fn take_back(&mut self, units: u32, padding: u32) {
         let padding = u64::from(padding);
         self.live_chunks -= 1;
@@ -101,6 +107,7 @@ impl Tlsf {
     }
 
     /// The request in units, unless it could not fit any range.
+    #[inline]
     pub(super) fn fit(&self, bytes: u64, align: u64) -> Option<Fit> {
         if !align.is_power_of_two() {
             return None;
@@ -113,21 +120,25 @@ impl Tlsf {
         })
     }
 
+    #[inline]
     pub(super) fn bytes(&self, units: u32) -> u64 {
         u64::from(units) << self.unit_bits
     }
 
+    #[inline]
     pub(super) fn bins(&self, domain: Domain) -> Option<&Bins> {
         self.domains.get(domain.index() as usize)?.as_ref()
     }
 
     /// First in the order of stamps.
+    #[inline]
     pub(super) fn oldest(&self, domain: Domain) -> Option<u32> {
         self.bins(domain)
             .map(|bins| bins.oldest)
             .filter(|&index| index != NIL)
     }
 
+    #[inline]
     pub(super) fn stamp(&self, index: u32, domain: Domain) -> u64 {
         if domain.is_shared() {
             0
@@ -172,6 +183,7 @@ impl Tlsf {
 }
 
 /// The bins of a domain, made on first need. Takes the parts of a range so that its records stay borrowable.
+#[inline]
 fn bins_of<'a>(
     domains: &'a mut Vec<Option<Bins>>,
     spare: &mut Vec<Bins>,
@@ -185,6 +197,7 @@ fn bins_of<'a>(
 }
 
 /// Hangs `part`, just cut off `whole`, which is still in its order.
+#[inline]
 fn hang_part(bins: &mut Bins, records: &mut Records, part: u32, whole: u32, domain: Domain) {
     records.set_free(part, domain);
     bins.insert(records, part);
