@@ -1,6 +1,6 @@
 //! The handle of an allocation, and what a look-up by address tells.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use piton_driver::{DevicePtr, DeviceRange};
 use piton_suballoc::ExtentId;
@@ -60,7 +60,7 @@ impl OtherUses {
 }
 
 // GLOBAL: the wait of an allocation that has none: empty, and never changed.
-static NOTHING: LazyLock<Frontier> = LazyLock::new(Frontier::new);
+static NOTHING: OnceLock<Frontier> = OnceLock::new();
 
 impl Allocation {
     /// First byte.
@@ -112,7 +112,10 @@ impl Allocation {
     /// else on the lane. Mostly empty.
     #[must_use]
     pub fn wait(&self) -> &Frontier {
-        self.others.as_ref().map_or(&NOTHING, |others| &others.wait)
+        match &self.others {
+            Some(others) => &others.wait,
+            None => NOTHING.get_or_init(Frontier::new),
+        }
     }
 
     /// Its lane's last use of the memory before it was handed out.
