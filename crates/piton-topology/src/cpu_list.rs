@@ -53,6 +53,21 @@ impl CpuList {
         Self { ranges: merged }
     }
 
+    /// The lowest processor of the set.
+    #[must_use]
+    pub fn first(&self) -> Option<u32> {
+        self.ranges.first().map(|(first, _)| *first)
+    }
+
+    /// The only processor of the set, if it has one and no more.
+    #[must_use]
+    pub fn single(&self) -> Option<u32> {
+        match self.ranges[..] {
+            [(first, last)] if first == last => Some(first),
+            _ => None,
+        }
+    }
+
     /// Whether no processor is in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Everything that can be wrong with a machine, a file or a question, with the numbers that say why.
 
+mod document;
+
 use std::io;
 use std::path::PathBuf;
 
@@ -7,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{DeviceId, LinkId, NodeId, NumaId};
 use crate::pci::PciAddress;
+
+pub use document::{HwlocError, MatrixError};
 
 /// A machine that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -171,6 +175,36 @@ pub enum Warning {
     #[error("{node} is one of several switches at one PCI address")]
     RepeatedSwitch {
         /// A switch after the first.
+        node: NodeId,
+    },
+    /// A tool's matrix says different things about a pair, one for each direction; the first is taken.
+    #[error("{a} and {b} are not as far apart in one direction as in the other")]
+    Asymmetric {
+        /// The one whose row is taken.
+        a: NodeId,
+        /// The other.
+        b: NodeId,
+    },
+    /// A tool's matrix was cut off before this row; what other rows say of it stands in.
+    #[error("the row of {node} is not in the matrix")]
+    NoRow {
+        /// The node.
+        node: NodeId,
+    },
+    /// No tree of switches gives a pair the distance that a tool's matrix states.
+    #[error("{a} and {b} are not as far apart here as the matrix says")]
+    NotAsStated {
+        /// One.
+        a: NodeId,
+        /// The other.
+        b: NodeId,
+    },
+    /// A tool's matrix has something far from every processor it names; a NUMA node stands in.
+    #[error("{numa} stands in for the processors near {node}, which the matrix does not name")]
+    StandInNuma {
+        /// The NUMA node that was made up.
+        numa: NumaId,
+        /// What is near it.
         node: NodeId,
     },
     /// The machine shows no PCI bus at all (a sandbox).

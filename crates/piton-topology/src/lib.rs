@@ -15,10 +15,12 @@
 //! |---|---|
 //! | read this machine, or a captured sysfs tree | [`Machine::from_sysfs`], [`sysfs`] |
 //! | read a NCCL or RCCL topology file | [`Machine::from_nccl_xml`] |
+//! | read an hwloc XML file | [`Machine::from_hwloc_xml`] |
+//! | read what a vendor's tool prints | [`Machine::from_tool_matrix`], [`ToolMatrix`] |
 //! | write a machine down and read it elsewhere | [`Machine::to_json`], [`Machine::from_json`] |
 //! | build one by hand or from a number | [`MachineBuilder`], [`Machine::mesh`] and its neighbours |
 //! | know how far apart devices are | [`Machine::distances`], [`Machine::relations`], [`matrix_text`] |
-//! | know what lies between them | [`Machine::bandwidths`], [`Machine::latencies`] |
+//! | know what lies between them | [`Machine::nearest_paths`], [`Machine::bandwidths`], [`Machine::latencies`] |
 //! | know which memory is near a device | [`Machine::numa_affinity`], [`Machine::nearest_numa`] |
 //! | choose a route, and hear why | [`Router::route`], [`Router::candidates`] |
 //! | see it | [`svg`] |
@@ -37,12 +39,14 @@ pub mod defaults;
 mod distance;
 mod drawing;
 mod error;
+mod hwloc;
 mod id;
 mod link;
 mod machine;
 mod matrix;
 mod matrix_text;
 mod nccl;
+mod nearest;
 mod node;
 mod path;
 mod pci;
@@ -53,6 +57,7 @@ mod route;
 mod router;
 mod search;
 pub mod sysfs;
+mod tool_matrix;
 
 pub use builder::{
     MAX_DEVICES, MAX_LINKS, MAX_NAME_BYTES, MAX_NODES, MAX_NUMA_NODES, MachineBuilder,
@@ -62,13 +67,18 @@ pub use capture::MAX_CAPTURE_BYTES;
 pub use cpu_list::{CpuList, CpuListError, MAX_CPU};
 pub use distance::{Distance, Relation};
 pub use drawing::{Highlight, svg};
-pub use error::{BuildError, CaptureError, Field, NcclError, ProbeError, RouteError, Warning};
+pub use error::{
+    BuildError, CaptureError, Field, HwlocError, MatrixError, NcclError, ProbeError, RouteError,
+    Warning,
+};
+pub use hwloc::MAX_HWLOC_BYTES;
 pub use id::{DeviceId, LinkId, NodeId, NumaId};
 pub use link::{Link, LinkKind, NvLinkVersion, PcieGeneration, Provenance, XgmiVersion};
 pub use machine::Machine;
 pub use matrix::Matrix;
 pub use matrix_text::matrix_text;
-pub use nccl::MAX_NCCL_BYTES;
+pub use nccl::{MAX_NCCL_BYTES, NcclRates};
+pub use nearest::NearestPath;
 pub use node::{Node, NodeKind, NumaNode};
 pub use path::Transit;
 pub use pci::{PciAddress, PciAddressError, PciIdentity};
@@ -76,3 +86,4 @@ pub use peer::PeerAccess;
 pub use quantity::{BytesPerSec, Nanos};
 pub use route::{CostModel, Route, RouteKind};
 pub use router::Router;
+pub use tool_matrix::{MAX_MATRIX_BYTES, ToolEndpoint, ToolMatrix};

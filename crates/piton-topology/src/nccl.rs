@@ -10,11 +10,14 @@
 
 mod assemble;
 mod element;
+mod rates;
 
 use roxmltree::{Document, ParsingOptions};
 
 use crate::error::NcclError;
 use crate::machine::Machine;
+
+pub use rates::NcclRates;
 
 /// The most bytes of XML that are read; real files have about 30 thousand.
 pub const MAX_NCCL_BYTES: usize = 16 << 20;
@@ -29,6 +32,14 @@ impl Machine {
     /// [`NcclError`] with the line: too large, not XML, an attribute missing or not readable, another
     /// version, or no machine. Document types are refused, so nothing expands.
     pub fn from_nccl_xml(text: &str) -> Result<Self, NcclError> {
+        Self::from_nccl_xml_with(text, NcclRates::Copies)
+    }
+
+    /// As [`Machine::from_nccl_xml`], with rates of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`Machine::from_nccl_xml`].
+    pub fn from_nccl_xml_with(text: &str, rates: NcclRates) -> Result<Self, NcclError> {
         let (bytes, limit) = (text.len(), MAX_NCCL_BYTES);
         if bytes > limit {
             return Err(NcclError::TooLarge { bytes, limit });
@@ -39,6 +50,6 @@ impl Machine {
             ..ParsingOptions::default()
         };
         let document = Document::parse_with_options(text, options).map_err(NcclError::Xml)?;
-        assemble::machine(&document)
+        assemble::machine(&document, rates)
     }
 }

@@ -19,8 +19,8 @@ const MAX_EXPLAINED_DEVICES: usize = 8;
 /// Options of `piton topo`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// A captured machine: piton's JSON, an NCCL or RCCL XML file, or a folder with a copy of `/sys` in it. This machine
-    /// if nothing is given.
+    /// A captured machine: piton's JSON, an NCCL, RCCL or hwloc XML file, what `nvidia-smi topo -m`, `npu-smi info -t topo`
+    /// or `rocm-smi --showtopo` printed, or a folder with a copy of `/sys` in it. This machine if nothing is given.
     #[arg(value_name = "FILE|DIR")]
     source: Option<PathBuf>,
     /// Write the machine as JSON to this file.
@@ -70,12 +70,20 @@ pub(super) fn read(source: Option<&Path>) -> Result<Machine, Failure> {
         return Machine::from_sysfs(path).map_err(Failure::input);
     }
     let text = read_text(path).map_err(in_file)?;
-    let machine = if text.trim_start().starts_with('<') {
-        Machine::from_nccl_xml(&text).map_err(anyhow::Error::new)
+    from_text(&text).map_err(in_file)
+}
+
+fn from_text(text: &str) -> anyhow::Result<Machine> {
+    let start = text.trim_start();
+    Ok(if start.starts_with('{') {
+        Machine::from_json(text)?
+    } else if start.starts_with('<') && text.contains("<system") {
+        Machine::from_nccl_xml(text)?
+    } else if start.starts_with('<') {
+        Machine::from_hwloc_xml(text)?
     } else {
-        Machine::from_json(&text).map_err(anyhow::Error::new)
-    };
-    machine.map_err(in_file)
+        Machine::from_tool_matrix(text)?
+    })
 }
 
 /// The file's text, refused before it is read whole if it is larger than any machine.

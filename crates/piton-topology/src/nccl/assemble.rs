@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use roxmltree::Document;
 
 use super::element::{self, Element};
+use super::rates::{NcclRates, Processor, Rates};
 use crate::builder::MachineBuilder;
 use crate::error::{NcclError, Warning};
 use crate::id::{NodeId, NumaId};
@@ -17,7 +18,7 @@ const NVSWITCH: u32 = 0x06_8000;
 /// Class of a processor with NVLinks (POWER) as the target of a link.
 const PROCESSOR: u32 = 0x06_8001;
 
-pub(super) fn machine(document: &Document<'_>) -> Result<Machine, NcclError> {
+pub(super) fn machine(document: &Document<'_>, whose: NcclRates) -> Result<Machine, NcclError> {
     let system = Element {
         node: document.root_element(),
         name: "system",
@@ -31,7 +32,11 @@ pub(super) fn machine(document: &Document<'_>) -> Result<Machine, NcclError> {
         let line = system.line();
         return Err(NcclError::Version { line, found });
     }
-    let mut assembly = Assembly::default();
+    let rates = Rates {
+        whose,
+        version: found,
+    };
+    let mut assembly = Assembly::new(rates);
     for cpu in system.children("cpu") {
         assembly.add_cpu(cpu)?;
     }
@@ -50,8 +55,9 @@ struct Above {
     broadcom: Option<u8>,
 }
 
-/// Kind and lanes of the fabric link between two nodes, the smaller first.
-type FabricLinks = BTreeMap<(NodeId, NodeId), (LinkKind, u16)>;
+/// Kind and lanes of the fabric link between two nodes, the smaller first, and the compute capability of
+/// a device that has it.
+type FabricLinks = BTreeMap<(NodeId, NodeId), (LinkKind, u16, Option<u32>)>;
 
 /// A `gpu` element, to read its links once all devices are known.
 struct Gpu<'d> {
@@ -61,10 +67,10 @@ struct Gpu<'d> {
     element: Element<'d>,
 }
 
-#[derive(Default)]
 struct Assembly<'d> {
+    rates: Rates,
     builder: MachineBuilder,
-    memories: Vec<NodeId>,
+    memories: Vec<(NodeId, Processor)>,
     at: HashMap<PciAddress, NodeId>,
     /// How often each switch was seen.
     switches: HashMap<PciAddress, u32>,
@@ -73,6 +79,18 @@ struct Assembly<'d> {
 }
 
 impl<'d> Assembly<'d> {
+    fn new(rates: Rates) -> Self {
+        Self {
+            rates,
+            builder: MachineBuilder::new(),
+            memories: Vec::new(),
+            at: HashMap::new(),
+            switches: HashMap::new(),
+            gpus: Vec::new(),
+            nics: 0,
+        }
+    }
+
     fn add_cpu(&mut self, cpu: Element<'d>) -> Result<(), NcclError> {
         let numa = cpu.required("numaid", |text| text.parse::<i32>().ok())?;
         let cpus = cpu.optional("affinity", element::cpu_mask)?;
@@ -82,8 +100,9 @@ impl<'d> Assembly<'d> {
         let bridge = self
             .builder
             .host_bridge(format!("host bridge {}", id.get()))?;
-        self.builder.join(bridge, memory, LinkKind::MemoryBus, 1)?;
-        self.memories.push(memory);
+        let bus = Link::with_defaults(bridge, memory, LinkKind::MemoryBus, 1);
+        self.builder.link(self.rates.memory(bus))?;
+        self.memories.push((memory, Processor::read(cpu)?));
         let above = Above {
             node: bridge,
             memory,
@@ -187,14 +206,15 @@ impl<'d> Assembly<'d> {
             return self.join_unsaid(node, above);
         };
         let link = Link::with_defaults(node, above, LinkKind::Pcie(generation), lanes);
-        Ok(self.builder.link(link.declared())?)
+        Ok(self.builder.link(self.rates.pcie(link.declared()))?)
     }
 
     /// A link that does not say how fast it is.
     fn join_unsaid(&mut self, node: NodeId, above: NodeId) -> Result<(), NcclError> {
         self.builder.warn(Warning::NoLinkSpeed { node });
         let kind = LinkKind::Pcie(PcieGeneration::Gen3);
-        Ok(self.builder.join(node, above, kind, 16)?)
+        let link = Link::with_defaults(node, above, kind, 16);
+        Ok(self.builder.link(self.rates.pcie(link))?)
     }
 
     fn add_nic_without_slot(&mut self, nic: Element<'d>, bridge: NodeId) -> Result<(), NcclError> {
@@ -217,9 +237,10 @@ impl<'d> Assembly<'d> {
     }
 
     fn join_cpus(&mut self) -> Result<(), NcclError> {
-        for (position, a) in self.memories.iter().enumerate() {
-            for b in &self.memories[position + 1..] {
-                self.builder.join(*a, *b, LinkKind::Smp, 1)?;
+        for (position, (a, cpu)) in self.memories.iter().enumerate() {
+            for (b, _) in &self.memories[position + 1..] {
+                let link = Link::with_defaults(*a, *b, LinkKind::Smp, 1);
+                self.builder.link(self.rates.processors(link, *cpu))?;
             }
         }
         Ok(())
@@ -230,6 +251,7 @@ impl<'d> Assembly<'d> {
         let mut links = FabricLinks::new();
         let mut switch = None;
         for gpu in std::mem::take(&mut self.gpus) {
+            let compute = compute_capability(gpu.element)?;
             for (name, kind) in kinds_of(gpu.element)? {
                 for link in gpu.element.children(name) {
                     let lanes: u16 = link.required("count", |text| text.parse().ok())?;
@@ -240,7 +262,7 @@ impl<'d> Assembly<'d> {
                         _ => self.target(link)?,
                     };
                     let ends = (gpu.node.min(end), gpu.node.max(end));
-                    let known = &mut links.entry(ends).or_insert((kind, 0)).1;
+                    let known = &mut links.entry(ends).or_insert((kind, 0, compute)).1;
                     *known = if class == Some(NVSWITCH) {
                         // Several switches are one node here: their links add up.
                         known.saturating_add(lanes)
@@ -251,9 +273,9 @@ impl<'d> Assembly<'d> {
                 }
             }
         }
-        for ((a, b), (kind, lanes)) in links {
-            let link = Link::with_defaults(a, b, kind, lanes);
-            self.builder.link(link.declared())?;
+        for ((a, b), (kind, lanes, compute)) in links {
+            let link = Link::with_defaults(a, b, kind, lanes).declared();
+            self.builder.link(self.rates.fabric(link, compute))?;
         }
         Ok(())
     }
@@ -279,9 +301,14 @@ impl<'d> Assembly<'d> {
     }
 }
 
+/// The compute capability of a device of NVIDIA's: 80 for 8.0.
+fn compute_capability(gpu: Element<'_>) -> Result<Option<u32>, NcclError> {
+    gpu.optional("sm", |text| text.parse().ok())
+}
+
 /// The names of link elements, and what they are on this device.
 fn kinds_of(gpu: Element<'_>) -> Result<[(&'static str, LinkKind); 2], NcclError> {
-    let compute = gpu.optional("sm", |text| text.parse::<u32>().ok())?;
+    let compute = compute_capability(gpu)?;
     let version = match compute {
         Some(..70) => NvLinkVersion::V1,
         Some(70..80) => NvLinkVersion::V2,
