@@ -18,6 +18,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-timeline", &["piton-sync"]),
     // Pure: links and devices as data.
     ("piton-topology", &["piton-driver"]),
+    // Flows through a machine's links, in virtual time.
+    ("piton-fluid", &["piton-topology"]),
     // What backends recorded, as files: nobody is asked anything.
     ("piton-trace", &["piton-driver"]),
     // Backends know the contract and not each other.

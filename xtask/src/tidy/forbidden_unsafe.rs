@@ -7,6 +7,7 @@ use super::tree::{Finding, Tree};
 const CRATE_ROOTS: &[&str] = &[
     "crates/piton/src/lib.rs",
     "crates/piton-cli/src/main.rs",
+    "crates/piton-fluid/src/lib.rs",
     "crates/piton-plan/src/lib.rs",
     "crates/piton-snapshot/src/lib.rs",
     "crates/piton-suballoc/src/lib.rs",
