@@ -2,8 +2,9 @@
 //!
 //! # Protocol
 //! One owner, no locks. [`PlanCursor::begin_step`] at the start of each step, [`PlanCursor::next`] for each request,
-//! [`PlanCursor::free`] for each planned block that is freed, whenever that is. The cursor believes the program nothing:
-//! before it hands out a place it looks whether all of it is free. So a program that frees late, in another order or
+//! [`PlanCursor::free`] for each planned block that is freed, whenever that is. The next request of the program is looked
+//! up by its number in the step; only what departs is searched for. The cursor believes the program nothing: before it hands
+//! out a place it looks whether all of it is free, at the bits of its [pieces](Plan::pieces). So a program that frees late, in another order or
 //! not at all, asks for something else, or begins its step in the middle gets fewer places from the plan, and never one
 //! that somebody has.
 //!
@@ -11,10 +12,10 @@
 //! [`AHEAD`] requests that follow (something was left out or replaced): the plan goes on from the first place where two
 //! requests one after the other are those expected, so that a size that happens to come again does not lead astray.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::plan::{Expected, Plan};
+use crate::pieces::PieceSet;
+use crate::plan::Plan;
 
 /// How many expected requests beyond the next one are looked at after one that departed.
 const AHEAD: usize = 64;
@@ -54,7 +55,9 @@ pub enum Departure {
 /// A program's place in a plan, and what it has of it.
 ///
 /// # Invariants
-/// The ranges in `live` are those of requests that were answered with [`Answer::Planned`] and not freed; no two overlap.
+/// 1. A request is *live* if it was answered with [`Answer::Planned`] and not freed. `taken` holds all pieces of live requests,
+///    each of which is one request's, and `starts` the first piece of each.
+/// 2. `owners` has the request at its first piece, and is meaningless at pieces that are not in `starts`.
 #[derive(Debug, Clone)]
 pub struct PlanCursor {
     plan: Arc<Plan>,
@@ -62,8 +65,9 @@ pub struct PlanCursor {
     expected: usize,
     /// Where the plan may go on if the request after is the one expected there.
     candidate: Option<usize>,
-    /// The start of each live range to its request.
-    live: BTreeMap<u64, u32>,
+    taken: PieceSet,
+    starts: PieceSet,
+    owners: Vec<u32>,
     served: u64,
     departed: u64,
 }
@@ -72,11 +76,14 @@ impl PlanCursor {
     /// At the start of a step, with nothing live.
     #[must_use]
     pub fn new(plan: Arc<Plan>) -> Self {
+        let pieces = plan.piece_count();
         Self {
             plan,
             expected: 0,
             candidate: None,
-            live: BTreeMap::new(),
+            taken: PieceSet::new(pieces),
+            starts: PieceSet::new(pieces),
+            owners: vec![0; pieces as usize],
             served: 0,
             departed: 0,
         }
@@ -135,42 +142,47 @@ impl PlanCursor {
 
     /// Hands out a request's place if all of it is free.
     fn take(&mut self, index: usize) -> Answer {
-        let Some(Expected {
-            bytes,
-            offset: Some(offset),
-            ..
-        }) = self.plan.requests.get(index).copied()
-        else {
+        let offset = self
+            .plan
+            .requests
+            .get(index)
+            .and_then(|expected| expected.offset);
+        let Some(offset) = offset else {
             return Answer::Departed(Departure::Unplanned);
         };
-        let below = self.live.range(..offset + bytes).next_back();
-        if let Some((start, by)) = below
-            && start + self.bytes_of(*by) > offset
-        {
-            return Answer::Departed(Departure::Occupied { by: *by });
-        }
         // A plan has no more requests than `u32` counts.
         let request = u32::try_from(index).unwrap_or(u32::MAX);
-        self.live.insert(offset, request);
+        let pieces = self.plan.pieces(request);
+        if let Some(taken) = self.taken.first_in(pieces.clone()) {
+            let first = self.starts.last_upto(taken).unwrap_or(taken);
+            let by = self.owners[first as usize];
+            return Answer::Departed(Departure::Occupied { by });
+        }
+        self.starts.add(pieces.start..pieces.start + 1);
+        self.owners[pieces.start as usize] = request;
+        self.taken.add(pieces);
         Answer::Planned { request, offset }
     }
 
     /// Takes back a planned block. `false` if it is not live, and then nothing has changed.
     pub fn free(&mut self, request: u32) -> bool {
-        let expected = self.plan.requests.get(request as usize);
-        let Some(offset) = expected.and_then(|expected| expected.offset) else {
-            return false;
-        };
-        if self.live.get(&offset) != Some(&request) {
+        if !self.is_live(request) {
             return false;
         }
-        self.live.remove(&offset);
+        let pieces = self.plan.pieces(request);
+        self.starts.remove(pieces.start..pieces.start + 1);
+        self.taken.remove(pieces);
         true
     }
 
-    fn bytes_of(&self, request: u32) -> u64 {
-        let expected = self.plan.requests.get(request as usize);
-        expected.map_or(0, |expected| expected.bytes)
+    /// Was the request's block handed out, and not freed?
+    #[must_use]
+    pub fn is_live(&self, request: u32) -> bool {
+        let pieces = self.plan.pieces(request);
+        let first = pieces.start..pieces.end.min(pieces.start + 1);
+        self.starts
+            .first_in(first)
+            .is_some_and(|first| self.owners[first as usize] == request)
     }
 
     /// The plan that is followed.
@@ -181,9 +193,10 @@ impl PlanCursor {
 
     /// Planned blocks that are live: requests and their offsets, lowest first.
     pub fn live(&self) -> impl Iterator<Item = (u32, u64)> {
-        self.live
-            .iter()
-            .map(|(offset, request)| (*request, *offset))
+        self.starts.iter().filter_map(|first| {
+            let request = *self.owners.get(first as usize)?;
+            Some((request, self.plan.requests.get(request as usize)?.offset?))
+        })
     }
 
     /// Requests served from the plan, over all steps.
@@ -198,17 +211,17 @@ impl PlanCursor {
         self.departed
     }
 
-    /// Do the live ranges lie inside the plan, each at its request's offset, and apart from each other?
+    /// Do the live ranges lie inside the plan and apart from each other, and is nothing else taken?
     #[must_use]
     pub fn check(&self) -> bool {
-        let mut end = 0;
-        self.live.iter().all(|(start, request)| {
-            let expected = self.plan.requests.get(*request as usize);
-            let is_apart = *start >= end;
-            end = start.saturating_add(self.bytes_of(*request));
-            is_apart
-                && end <= self.plan.height
-                && expected.is_some_and(|expected| expected.offset == Some(*start))
-        })
+        let (mut end, mut pieces) = (0, 0);
+        let are_apart = self.live().all(|(request, start)| {
+            let expected = self.plan.requests.get(request as usize);
+            let is_apart = start >= end;
+            end = start.saturating_add(expected.map_or(0, |expected| expected.bytes));
+            pieces += self.plan.pieces(request).len();
+            is_apart && end <= self.plan.height
+        });
+        are_apart && self.taken.iter().count() == pieces
     }
 }

@@ -14,17 +14,9 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Does the span contain the `width` instants from `first` on?
-    pub(crate) fn covers(self, first: u32, width: u32) -> bool {
-        self.first <= first && first + width <= self.end
-    }
-
-    /// Which halves of the `width` instants from `first` on it reaches into, each with its number and first instant.
-    pub(crate) fn halves(self, first: u32, width: u32) -> impl Iterator<Item = (u32, u32)> {
-        let middle = first + width / 2;
-        let lower = (self.first < middle).then_some((0, first));
-        let upper = (self.end > middle).then_some((1, middle));
-        lower.into_iter().chain(upper)
+    /// Have the two an instant in common?
+    pub(crate) fn meets(self, other: Self) -> bool {
+        self.first < other.end && other.first < self.end
     }
 
     fn len(self) -> u32 {
@@ -46,6 +38,12 @@ impl Lifetime {
     pub(crate) fn spans(self) -> impl Iterator<Item = Span> {
         let both = [self.born, self.carried];
         both.into_iter().filter(|span| span.len() > 0)
+    }
+
+    /// Have the two an instant in common?
+    pub(crate) fn meets(self, other: Self) -> bool {
+        let meets = |span: Span| other.spans().any(|other| span.meets(other));
+        self.spans().any(meets)
     }
 
     /// Instants in it.

@@ -8,8 +8,8 @@
 //! # Idea
 //! A block is a rectangle: its bytes high, its lifetime wide. [`place`] puts the largest first, each at the lowest address
 //! that is free all through its lifetime, and tries again with what stood out at the front, until the height is the peak of
-//! live bytes or the allowance is used up. What is taken when is kept in a tree over time, so a million blocks take
-//! seconds.
+//! live bytes or the allowance is used up. Where a few large blocks decide, those are tried by themselves, in hundreds of
+//! orders. What is taken when is kept in an index over time, so a million blocks take seconds.
 //!
 //! A [`Recorder`] listens to one round of a program, a *step*, and makes a [`Plan`] of it: the k-th request of a step asks
 //! for these bytes on this stream and gets this offset. A [`PlanCursor`] follows later steps. A request that is not the
@@ -50,11 +50,15 @@ mod block;
 mod cursor;
 mod error;
 mod instants;
+mod levels;
 mod occupancy;
 mod order;
+mod pass;
+mod pieces;
 mod place;
 mod placement;
 mod plan;
+mod ragged;
 mod recorder;
 mod runs;
 

@@ -15,6 +15,9 @@ pub enum Order {
     /// Longest-lived first: what is in the way for longest gets a place early. Best where a few large blocks make up most
     /// of what is live.
     Lifetime,
+    /// Large blocks in an order that was found by trying many, the others by size. Best where a few large blocks take turns
+    /// that do not fit into each other.
+    Levels,
 }
 
 impl Order {
@@ -23,7 +26,7 @@ impl Order {
         let weight = |index: u32| {
             let (bytes, len) = (bytes[index as usize], lifetimes[index as usize].len());
             match self {
-                Self::Size => (u128::from(bytes), u64::from(len)),
+                Self::Size | Self::Levels => (u128::from(bytes), u64::from(len)),
                 Self::Area => (u128::from(bytes) * u128::from(len), bytes),
                 Self::Lifetime => (u128::from(len), bytes),
             }

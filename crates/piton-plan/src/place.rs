@@ -3,24 +3,28 @@
 //! A pass takes the blocks in an order and gives each the lowest place that is free all through its lifetime. What ends
 //! above the peak of live bytes came too late, when its places were taken by blocks that had others to go to; the next
 //! pass takes it first. Three *trails* of passes, from three first orders, take turns until one reaches the peak, which no
-//! placement can beat, or the allowance is used up. The best pass counts. All of it is a function of its input.
+//! placement can beat, or their share of the allowance is used up. Then the large blocks are placed among themselves
+//! ([`levels`]), and the order that does best for them begins a fourth. The best pass counts. All of it is a function of its
+//! input.
 
 use crate::block::Block;
 use crate::error::PlaceError;
 use crate::instants::Instants;
-use crate::occupancy::Occupancy;
+use crate::levels::{self, Allowance};
 use crate::order::Order;
+use crate::pass::{Pass, Passes};
 use crate::placement::Placement;
-use crate::runs::Run;
 
 /// How blocks are placed, and how hard is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlaceConfig {
     /// Bytes that every offset is a multiple of: a power of two.
     pub alignment: u64,
-    /// Most passes over all blocks; the first is always made.
+    /// Most passes over all blocks; the first is always made. With one pass nothing is improved on.
+    /// Half of them follow trails, the others what is learned from the large blocks alone.
     pub passes: u32,
-    /// Most blocks placed in all passes together; the first pass is always made. This is what bounds the time.
+    /// Most blocks placed in all passes together, those over the large ones alone included, a sixth of it on trails; the
+    /// first pass is always made. This is what bounds the time.
     pub effort: u64,
 }
 
@@ -28,14 +32,17 @@ impl Default for PlaceConfig {
     fn default() -> Self {
         Self {
             alignment: 512,
-            passes: 48,
-            effort: 1_000_000,
+            passes: 96,
+            effort: 6_000_000,
         }
     }
 }
 
-/// Blocks live at a time to instants of a bucket: with fewer instants, searches walk less and taking costs more.
-const LIVE_TO_BUCKET: u32 = 8;
+/// A placement is good, and only trails go on, when what it is higher than the peak is less than one in so many.
+const GOOD: u64 = 1000;
+
+/// Passes over the large blocks alone to one over all.
+const PASSES_AT_A_LEVEL: u32 = 8;
 
 /// Most blocks that are placed together: what `u32` counts twice over.
 pub const MAX_BLOCKS: usize = (u32::MAX / 4) as usize;
@@ -50,48 +57,37 @@ pub const MAX_BLOCKS: usize = (u32::MAX / 4) as usize;
 pub fn place(blocks: &[Block], config: &PlaceConfig) -> Result<Placement, PlaceError> {
     let bytes = rounded(blocks, config.alignment)?;
     let instants = Instants::of(blocks);
-    let peak_live = instants.peak(&bytes);
-    let mut search = Search {
-        occupancy: Occupancy::new(instants.count, instants.mean_live() / LIVE_TO_BUCKET),
-        bytes: &bytes,
-        instants: &instants,
-        peak_live,
+    let mut attempts = Attempts {
+        passes: Passes::new(&bytes, &instants),
+        best: None,
+        made: 0,
     };
-    let mut trails = [Order::Size, Order::Area, Order::Lifetime].map(|first| Trail {
-        first,
-        order: first.of(&bytes, &instants.lifetimes),
-    });
-    let mut best: Option<(Order, Pass)> = None;
-    let mut passes = 0;
-    while passes == 0 || (passes < config.passes && effort(blocks, passes + 1) <= config.effort) {
-        let trail = &mut trails[passes as usize % 3];
-        let pass = search.pass(&trail.order);
-        passes += 1;
-        let is_perfect = pass.height == peak_live;
-        search.raise(trail, &pass);
-        if best
-            .as_ref()
-            .is_none_or(|(_, best)| pass.height < best.height)
-        {
-            best = Some((trail.first, pass));
-        }
-        if is_perfect {
-            break;
-        }
+    attempts.follow_trails(config);
+    if !attempts.is_good() && config.passes > 1 {
+        let effort = config.effort - attempts.passes.placed.min(config.effort);
+        let at_a_level = Allowance {
+            passes: config.passes.saturating_mul(PASSES_AT_A_LEVEL),
+            blocks: effort / 2 / levels::SHARES.len() as u64,
+        };
+        let peak = attempts.passes.peak_live;
+        let order = levels::order(blocks, &bytes, peak, at_a_level);
+        let over_all = Allowance {
+            passes: config.passes / 2,
+            blocks: effort / 2,
+        };
+        let (_, improved) = levels::improve(&mut attempts.passes, order, over_all);
+        attempts.keep(Order::Levels, improved);
     }
-    let (order, pass) = best.unwrap_or((Order::Size, Pass::default()));
+    let peak_live = attempts.passes.peak_live;
+    let (order, pass) = attempts.best.unwrap_or((Order::Size, Pass::default()));
     Ok(Placement {
         offsets: pass.offsets,
         alignment: config.alignment,
         height: pass.height,
         peak_live,
         order,
-        passes,
+        passes: attempts.made,
     })
-}
-
-fn effort(blocks: &[Block], passes: u32) -> u64 {
-    (blocks.len() as u64).saturating_mul(u64::from(passes))
 }
 
 /// The bytes of each block, rounded; their sum can be counted, and so can every place that is ever looked at.
@@ -123,93 +119,63 @@ struct Trail {
     order: Vec<u32>,
 }
 
-/// What one pass came to.
-#[derive(Debug, Default)]
-struct Pass {
-    offsets: Vec<u64>,
-    height: u64,
-}
-
-/// Blocks placed one after the other with the same slack.
+/// What was tried, and the best that came of it.
 #[derive(Debug)]
-struct Batch {
-    len: usize,
-    /// Bytes of the smallest.
-    smallest: u64,
+struct Attempts<'a> {
+    passes: Passes<'a>,
+    best: Option<(Order, Pass)>,
+    /// Passes over all blocks.
+    made: u32,
 }
 
-struct Search<'a> {
-    occupancy: Occupancy,
-    bytes: &'a [u64],
-    instants: &'a Instants,
-    peak_live: u64,
-}
-
-impl Search<'_> {
-    fn pass(&mut self, order: &[u32]) -> Pass {
-        let mut pass = Pass {
-            offsets: vec![0; order.len()],
-            height: 0,
-        };
-        let mut placed = 0;
-        while let Some(rest) = order.get(placed..).filter(|rest| !rest.is_empty()) {
-            let batch = self.batch(rest, placed);
-            self.prepare(&order[..placed], &batch, &pass);
-            for block in &rest[..batch.len] {
-                self.place(*block as usize, &mut pass);
+impl Attempts<'_> {
+    fn follow_trails(&mut self, config: &PlaceConfig) {
+        let (passes, effort) = (config.passes.div_ceil(2), config.effort / 6);
+        let (bytes, lifetimes) = (self.passes.bytes, &self.passes.instants.lifetimes);
+        let mut trails = [Order::Size, Order::Area, Order::Lifetime].map(|first| Trail {
+            first,
+            order: first.of(bytes, lifetimes),
+        });
+        for turn in (0..3).cycle() {
+            let trail: &mut Trail = &mut trails[turn];
+            let pass = self.try_order(trail.first, &trail.order);
+            self.passes.raise(&mut trail.order, &pass);
+            if self.is_perfect() || self.made >= passes || !self.has_room(effort) {
+                return;
             }
-            placed += batch.len;
         }
+    }
+
+    /// Makes a pass, and keeps it if it is the best so far.
+    fn try_order(&mut self, first: Order, order: &[u32]) -> Pass {
+        let pass = self.passes.pass(order);
+        self.made += 1;
+        self.keep(first, pass.clone());
         pass
     }
 
-    fn place(&mut self, index: usize, pass: &mut Pass) {
-        let (bytes, lifetime) = (self.bytes[index], self.instants.lifetimes[index]);
-        let start = self.occupancy.lowest_fit(lifetime, bytes);
-        let end = start + bytes;
-        self.occupancy.take(lifetime, Run { start, end });
-        pass.offsets[index] = start;
-        pass.height = pass.height.max(end);
-    }
-
-    /// How far sizes stay within a factor of four, but half as many as are placed at least, so that taking those anew for
-    /// each batch costs no more than three times what it cost first.
-    fn batch(&self, rest: &[u32], placed: usize) -> Batch {
-        let bytes = |block: &u32| self.bytes[*block as usize];
-        let quarter = rest.first().map_or(0, bytes) / 4;
-        let similar = rest.iter().position(|block| bytes(block) < quarter);
-        let len = similar
-            .unwrap_or(rest.len())
-            .max(placed / 2)
-            .min(rest.len())
-            .max(1);
-        Batch {
-            len,
-            smallest: rest[..len].iter().map(bytes).min().unwrap_or(1),
+    fn keep(&mut self, first: Order, pass: Pass) {
+        let is_better = |best: &(Order, Pass)| pass.height < best.1.height;
+        if self.best.as_ref().is_none_or(is_better) {
+            self.best = Some((first, pass));
         }
     }
 
-    /// Takes anew what is placed, with the gaps filled that are too small for the batch.
-    fn prepare(&mut self, placed: &[u32], batch: &Batch, pass: &Pass) {
-        self.occupancy.clear(batch.smallest);
-        for block in placed {
-            let index = *block as usize;
-            let start = pass.offsets[index];
-            let end = start + self.bytes[index];
-            self.occupancy
-                .take(self.instants.lifetimes[index], Run { start, end });
-        }
+    fn is_perfect(&self) -> bool {
+        let is_perfect = |(_, best): &(Order, Pass)| best.height == self.passes.peak_live;
+        self.best.as_ref().is_none_or(is_perfect)
     }
 
-    /// Moves the blocks that end above the peak to the front, keeping the order among them and among the others.
-    fn raise(&self, trail: &mut Trail, pass: &Pass) {
-        let stands_out = |block: &u32| {
-            let index = *block as usize;
-            pass.offsets[index] + self.bytes[index] > self.peak_live
-        };
-        let (mut raised, others): (Vec<u32>, Vec<u32>) =
-            trail.order.iter().partition(|block| stands_out(block));
-        raised.extend(others);
-        trail.order = raised;
+    /// Is what could still be won not worth much?
+    fn is_good(&self) -> bool {
+        let peak = self.passes.peak_live;
+        let is_good = |(_, best): &(Order, Pass)| best.height - peak <= peak / GOOD;
+        self.best.as_ref().is_none_or(is_good)
+    }
+
+    /// Is there room for one more pass?
+    fn has_room(&self, effort: u64) -> bool {
+        let one_more = self.passes.bytes.len() as u64;
+        self.passes.placed.saturating_add(one_more) <= effort
     }
 }

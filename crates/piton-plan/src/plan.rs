@@ -1,5 +1,9 @@
 //! What a step is expected to ask for, and where it goes.
 
+use std::ops::Range;
+
+use crate::pieces::Pieces;
+
 /// One request of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expected {
@@ -22,6 +26,7 @@ pub struct Plan {
     pub(crate) alignment: u64,
     pub(crate) height: u64,
     pub(crate) peak_live: u64,
+    pub(crate) pieces: Pieces,
 }
 
 impl Plan {
@@ -47,5 +52,18 @@ impl Plan {
     #[must_use]
     pub fn alignment(&self) -> u64 {
         self.alignment
+    }
+
+    /// The pieces of the addresses that a request's place is made of: two planned blocks share bytes if and only if they
+    /// share a piece. None for requests without a place, and for those that are not in the plan.
+    #[must_use]
+    pub fn pieces(&self, request: u32) -> Range<u32> {
+        self.pieces.of_request(request as usize)
+    }
+
+    /// How many pieces there are.
+    #[must_use]
+    pub fn piece_count(&self) -> u32 {
+        self.pieces.count()
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::block::Block;
 use crate::error::{PlaceError, RecordError};
+use crate::pieces::Pieces;
 use crate::place::{MAX_BLOCKS, PlaceConfig, place};
 use crate::plan::{Expected, Plan};
 
@@ -110,6 +111,7 @@ impl Recorder {
             }
         }
         Ok(Plan {
+            pieces: Pieces::of(&requests),
             requests,
             alignment: config.alignment,
             height: placement.height(),

@@ -19,10 +19,6 @@ impl Runs {
         self.0.clear();
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Adds a run, which may overlap those that are there, and fills what gaps it leaves that are smaller than `slack`,
     /// at least 1. All runs of a set are to be added with the same slack: gaps are then never smaller.
     pub(crate) fn add(&mut self, run: Run, slack: u64) {
