@@ -381,6 +381,8 @@ pub enum ResourceKind {
     Timestamps,
     /// Threads of the host.
     Threads,
+    /// Something of the device's that its driver does not name.
+    Device,
 }
 
 impl fmt::Display for ResourceKind {
@@ -392,6 +394,7 @@ impl fmt::Display for ResourceKind {
             Self::ArgumentBytes => "argument bytes",
             Self::Timestamps => "timestamp slots",
             Self::Threads => "host threads",
+            Self::Device => "resources of the device",
         })
     }
 }

@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-trace", &["piton-driver"]),
     // Backends know the contract and not each other.
     ("piton-sim", &["piton-driver", "piton-sync"]),
+    ("piton-opencl", &["piton-driver", "piton-sync"]),
     ("piton-conformance", &["piton-driver", "piton-sync"]),
     // What is told of streams and memory, and not who tells it.
     (

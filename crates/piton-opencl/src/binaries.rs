@@ -1,0 +1,112 @@
+//! Compiled programs, kept so that each is compiled once: for the driver's life in memory, and from run to run in a
+//! folder where the configuration names one.
+//!
+//! A binary is known by what it was made for and of: the device's name, its driver's version, the source. All three are
+//! written in front of it, so a file is taken for what it says and not for what it is called. What a driver does not take
+//! is compiled anew.
+
+use crate::{device::OpenClDevice, ffi::Program, kernel::OpenClModule, status::Status};
+use piton_sync::Mutex;
+use std::{
+    collections::HashMap,
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// What every file begins with; the number is the layout's.
+const MAGIC: &[u8] = b"piton-opencl-binary-1\0";
+
+type Bytes = Arc<[u8]>;
+
+/// Binaries by what they were made for and of.
+#[derive(Debug)]
+pub(crate) struct Binaries {
+    kept: Mutex<HashMap<Bytes, Bytes>>,
+    folder: Option<PathBuf>,
+}
+
+impl Binaries {
+    pub(crate) fn new(folder: Option<PathBuf>) -> Self {
+        Self {
+            kept: Mutex::new(HashMap::new()),
+            folder,
+        }
+    }
+
+    fn find(&self, key: &[u8]) -> Option<Bytes> {
+        let kept = self.kept.lock().get(key).cloned();
+        kept.or_else(|| {
+            let file = fs::read(path(self.folder.as_deref()?, key)).ok()?;
+            let binary = file.strip_prefix(key)?;
+            Some(binary.into())
+        })
+    }
+
+    /// Keeps a binary. A folder that cannot be written costs a compilation the next time and nothing else.
+    fn keep(&self, key: Bytes, binary: Vec<u8>) {
+        if let Some(folder) = &self.folder {
+            // Written beside and moved, so that nobody reads half a file.
+            let (path, part) = (path(folder, &key), unfinished(folder, &key));
+            let written = fs::create_dir_all(folder)
+                .and_then(|()| fs::write(&part, [&*key, &binary].concat()))
+                .and_then(|()| fs::rename(&part, path));
+            if written.is_err() {
+                let _removed = fs::remove_file(&part);
+            }
+        }
+        self.kept.lock().insert(key, binary.into());
+    }
+}
+
+fn hash(key: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn path(folder: &Path, key: &[u8]) -> PathBuf {
+    folder.join(format!("{:016x}.bin", hash(key)))
+}
+
+fn unfinished(folder: &Path, key: &[u8]) -> PathBuf {
+    folder.join(format!("{:016x}.{}", hash(key), std::process::id()))
+}
+
+/// What a binary for this device of this source begins with.
+fn key(device: &OpenClDevice, source: &str) -> Bytes {
+    let mut key = MAGIC.to_vec();
+    for part in [&device.info.name, &device.version, source] {
+        key.extend((part.len() as u64).to_le_bytes());
+        key.extend(part.as_bytes());
+    }
+    key.into()
+}
+
+/// The module's program, built for the device. May take long.
+///
+/// # Errors
+/// The code, and what the compiler wrote.
+pub(crate) fn program(
+    device: &OpenClDevice,
+    module: &OpenClModule,
+) -> Result<Program, (Status, String)> {
+    let (shared, source) = (&device.shared, module.source());
+    let key = key(device, source);
+    if let Some(binary) = shared.binaries.find(&key) {
+        let program = Program::of_binary(&shared.context, device.handle, &binary);
+        if let Ok(program) = program
+            && program.build(device.handle).is_ok()
+        {
+            return Ok(program);
+        }
+    }
+    let program = Program::of_source(&shared.context, source);
+    let program = program.map_err(|status| (status, String::new()))?;
+    program.build(device.handle)?;
+    if let Ok(Some(binary)) = program.binary(device.index) {
+        shared.binaries.keep(key, binary);
+    }
+    Ok(program)
+}

@@ -1,0 +1,183 @@
+//! The way in: the library, a platform, its devices.
+
+use crate::{
+    binaries::Binaries,
+    completion::Completion,
+    config::OpenClConfig,
+    device::OpenClDevice,
+    error::{Lack, OpenError, UnusableDevice},
+    ffi::{Api, Context, DeviceHandle, Platform},
+    host_function::Functions,
+    kernel::OpenClModule,
+    modules::Modules,
+    status::Status,
+};
+use opencl_sys as cl;
+use piton_driver::{Device, DeviceId, Driver, DriverError, ErrorKind, Operation, QueueId};
+use piton_sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+use std::sync::{Arc, Weak};
+
+/// What all devices of a driver share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: OpenClConfig,
+    pub(crate) context: Context,
+    pub(crate) devices: Vec<DeviceHandle>,
+    pub(crate) modules: Modules,
+    pub(crate) binaries: Binaries,
+    pub(crate) completion: Completion,
+    pub(crate) functions: Functions,
+    opened: Mutex<Vec<Weak<OpenClDevice>>>,
+    queues: AtomicU64,
+}
+
+impl Shared {
+    /// A name that no queue of this driver had before.
+    pub(crate) fn next_queue_id(&self) -> QueueId {
+        QueueId(self.queues.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether there is such a device.
+    pub(crate) fn has(&self, device: DeviceId) -> bool {
+        (device.0 as usize) < self.devices.len()
+    }
+
+    /// The device, if it is open.
+    pub(crate) fn opened(&self, device: DeviceId) -> Option<Arc<OpenClDevice>> {
+        self.opened.lock().get(device.0 as usize)?.upgrade()
+    }
+}
+
+/// OpenCL: the devices of one platform.
+#[derive(Debug)]
+pub struct OpenClDriver {
+    shared: Arc<Shared>,
+    platform: String,
+}
+
+impl OpenClDriver {
+    /// Opens the library, takes the first platform that has a usable device, and makes one context of its usable devices.
+    ///
+    /// # Errors
+    /// [`OpenError`]: no library, no platform, no usable device. Ordinary answers on a machine without OpenCL.
+    pub fn open(config: OpenClConfig) -> Result<Self, OpenError> {
+        let api = Api::open(config.library.as_deref())?;
+        let (platform, name, devices) = find(api, config.platform.as_deref())?;
+        let context = Context::new(api, platform, &devices).map_err(called("clCreateContext"))?;
+        let completion = Completion::start().map_err(|_| OpenError::NoThread)?;
+        let opened = Mutex::new(devices.iter().map(|_| Weak::new()).collect());
+        let binaries = Binaries::new(config.binaries.clone());
+        Ok(Self {
+            shared: Arc::new(Shared {
+                config,
+                context,
+                devices,
+                modules: Modules::default(),
+                binaries,
+                completion,
+                functions: Functions::new(),
+                opened,
+                queues: AtomicU64::new(0),
+            }),
+            platform: name,
+        })
+    }
+
+    /// The platform's name.
+    pub fn platform(&self) -> &str {
+        &self.platform
+    }
+
+    /// Makes a module loadable on the devices, by its name. One of the same name that was loaded stays what it is for
+    /// whoever holds it.
+    pub fn register(&self, module: OpenClModule) {
+        self.shared.modules.insert(module);
+    }
+
+    /// What the compiler wrote when the module of this name last failed to build.
+    pub fn build_log(&self, module: &str) -> Option<String> {
+        self.shared.modules.log(module)
+    }
+}
+
+impl Driver for OpenClDriver {
+    fn name(&self) -> &str {
+        "opencl"
+    }
+
+    fn device_count(&self) -> u32 {
+        u32::try_from(self.shared.devices.len()).unwrap_or(u32::MAX)
+    }
+
+    fn open(&self, id: DeviceId) -> Result<Arc<dyn Device>, DriverError> {
+        let index = id.0 as usize;
+        let mut opened = self.shared.opened.lock();
+        let invalid = ErrorKind::InvalidIndex {
+            index: id.0.into(),
+            limit: self.device_count().into(),
+        };
+        let slot = opened
+            .get_mut(index)
+            .ok_or_else(|| DriverError::new(invalid, Operation::Open, id))?;
+        if let Some(device) = slot.upgrade() {
+            return Ok(device);
+        }
+        // Under the lock, so that nobody opens it a second time meanwhile: only questions are asked of the driver.
+        let device = OpenClDevice::open(&self.shared, index);
+        let device = device.map_err(|status| status.error(Operation::Open, id))?;
+        *slot = Arc::downgrade(&device);
+        Ok(device)
+    }
+}
+
+fn called(call: &'static str) -> impl Fn(Status) -> OpenError {
+    move |status| OpenError::Call { call, status }
+}
+
+type Found = (Platform, String, Vec<DeviceHandle>);
+
+/// The first platform of the name that has a usable device, with those it has.
+fn find(api: &'static Api, wanted: Option<&str>) -> Result<Found, OpenError> {
+    let platforms = Platform::all(api).map_err(called("clGetPlatformIDs"))?;
+    if platforms.is_empty() {
+        return Err(OpenError::NoPlatform);
+    }
+    let mut unusable = Vec::new();
+    for platform in platforms {
+        let name = platform.name().map_err(called("clGetPlatformInfo"))?;
+        if wanted.is_some_and(|wanted| !name.contains(wanted)) {
+            continue;
+        }
+        let mut usable = Vec::new();
+        for device in platform.devices().map_err(called("clGetDeviceIDs"))? {
+            match lack(device).map_err(called("clGetDeviceInfo"))? {
+                None => usable.push(device),
+                Some(lacks) => unusable.push(UnusableDevice {
+                    name: device.text(cl::CL_DEVICE_NAME).unwrap_or_default(),
+                    lacks,
+                }),
+            }
+        }
+        if !usable.is_empty() {
+            return Ok((platform, name, usable));
+        }
+    }
+    Err(OpenError::NoDevice { unusable })
+}
+
+/// What a device lacks that this backend needs.
+fn lack(device: DeviceHandle) -> Result<Option<Lack>, Status> {
+    let svm = match device.number(cl::CL_DEVICE_SVM_CAPABILITIES) {
+        // A device of OpenCL 1 does not know the question.
+        Err(Status(cl::CL_INVALID_VALUE)) => 0,
+        answer => answer?,
+    };
+    if svm & cl::CL_DEVICE_SVM_COARSE_GRAIN_BUFFER == 0 {
+        return Ok(Some(Lack::SharedVirtualMemory));
+    }
+    let has_compiler = device.number32(cl::CL_DEVICE_COMPILER_AVAILABLE)? != 0;
+    Ok((!has_compiler).then_some(Lack::Compiler))
+}

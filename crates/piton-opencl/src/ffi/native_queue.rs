@@ -1,0 +1,174 @@
+//! Queues of OpenCL, in order, and what they are asked to do.
+
+#![expect(
+    unsafe_code,
+    reason = "calls of OpenCL by which a device touches memory"
+)]
+
+use super::{Api, Called, Context, DeviceHandle, Event, RawKernel, succeeded};
+use opencl_sys as cl;
+use piton_driver::FillPattern;
+use std::{ffi::c_void, ptr};
+
+/// An in-order queue of OpenCL, released when dropped: what was enqueued still runs.
+#[derive(Debug)]
+pub(crate) struct NativeQueue {
+    api: &'static Api,
+    id: cl::cl_command_queue,
+}
+
+// SAFETY: the table is shared; queues may be used by every thread at once (OpenCL 3.0, appendix A.2).
+unsafe impl Send for NativeQueue {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for NativeQueue {}
+
+/// The address as OpenCL takes it. It is memory of the driver's, named by number in the contract.
+fn pointer(address: u64) -> *mut c_void {
+    ptr::with_exposed_provenance_mut(usize::try_from(address).unwrap_or(0))
+}
+
+impl NativeQueue {
+    /// An in-order queue; one whose events tell times if asked for.
+    pub(crate) fn new(context: &Context, device: DeviceHandle, has_times: bool) -> Called<Self> {
+        let api = context.api();
+        let times = if has_times {
+            cl::CL_QUEUE_PROFILING_ENABLE
+        } else {
+            0
+        };
+        let properties = [cl::CL_QUEUE_PROPERTIES.into(), times, 0];
+        let mut code = 0;
+        // SAFETY: a list of properties that ends in zero.
+        let id = unsafe {
+            (api.create_queue)(
+                context.id(),
+                device.id(),
+                properties.as_ptr(),
+                &raw mut code,
+            )
+        };
+        succeeded(code)?;
+        Ok(Self { api, id })
+    }
+
+    fn enqueued(&self, call: impl FnOnce(*mut cl::cl_event) -> cl::cl_int) -> Called<Event> {
+        let mut event = ptr::null_mut();
+        succeeded(call(&raw mut event))?;
+        Ok(Event::from_raw(self.api, event))
+    }
+
+    /// Launches a kernel whose arguments have been set.
+    ///
+    /// # Safety
+    /// As [`piton_driver::Queue::submit`], for a launch; nobody else uses the kernel's object meanwhile.
+    pub(crate) unsafe fn launch(
+        &self,
+        kernel: &RawKernel,
+        global: &[usize; 3],
+        local: &[usize; 3],
+    ) -> Called<Event> {
+        self.enqueued(|event| {
+            // SAFETY: three dimensions in each list; the memory is the caller's promise.
+            unsafe {
+                (self.api.enqueue_kernel)(
+                    self.id,
+                    kernel.id(),
+                    3,
+                    ptr::null(),
+                    global.as_ptr(),
+                    local.as_ptr(),
+                    0,
+                    ptr::null(),
+                    event,
+                )
+            }
+        })
+    }
+
+    /// Copies between two addresses, each of shared or of host memory.
+    ///
+    /// # Safety
+    /// As [`piton_driver::Queue::submit`], for a copy; the ranges do not overlap.
+    pub(crate) unsafe fn copy(&self, dst: u64, src: u64, bytes: u64) -> Called<Event> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (dst, src) = (pointer(dst), pointer(src).cast_const());
+        self.enqueued(|event| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                (self.api.enqueue_copy)(
+                    self.id,
+                    cl::CL_FALSE,
+                    dst,
+                    src,
+                    bytes,
+                    0,
+                    ptr::null(),
+                    event,
+                )
+            }
+        })
+    }
+
+    /// Fills memory with a pattern.
+    ///
+    /// # Safety
+    /// As [`piton_driver::Queue::submit`], for a fill.
+    pub(crate) unsafe fn fill(&self, dst: u64, pattern: FillPattern, bytes: u64) -> Called<Event> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let value = match pattern {
+            FillPattern::Byte(byte) => [byte, 0, 0, 0],
+            FillPattern::Half(half) => {
+                let [a, b] = half.to_ne_bytes();
+                [a, b, 0, 0]
+            }
+            FillPattern::Word(word) => word.to_ne_bytes(),
+        };
+        let size = usize::try_from(pattern.bytes()).unwrap_or(0);
+        self.enqueued(|event| {
+            // SAFETY: the pattern is at least `size` bytes long and copied by the call; the memory is the caller's
+            // promise.
+            unsafe {
+                (self.api.enqueue_fill)(
+                    self.id,
+                    pointer(dst),
+                    value.as_ptr().cast(),
+                    size,
+                    bytes,
+                    0,
+                    ptr::null(),
+                    event,
+                )
+            }
+        })
+    }
+
+    /// Later commands start when `awaited` has ended.
+    pub(crate) fn barrier(&self, awaited: &Event) -> Called<Event> {
+        let awaited = awaited.id();
+        self.enqueued(|event| {
+            // SAFETY: a list of one event.
+            unsafe { (self.api.enqueue_barrier)(self.id, 1, &raw const awaited, event) }
+        })
+    }
+
+    /// An event that ends when all earlier commands have.
+    pub(crate) fn marker(&self) -> Called<Event> {
+        self.enqueued(|event| {
+            // SAFETY: an empty list.
+            unsafe { (self.api.enqueue_marker)(self.id, 0, ptr::null(), event) }
+        })
+    }
+
+    /// Hands what was enqueued to the device.
+    pub(crate) fn flush(&self) -> Called<()> {
+        // SAFETY: the queue is alive.
+        succeeded(unsafe { (self.api.flush)(self.id) })
+    }
+}
+
+impl Drop for NativeQueue {
+    fn drop(&mut self) {
+        // SAFETY: one count is ours. Releasing flushes, and waits for nothing.
+        let _code = unsafe { (self.api.release_queue)(self.id) };
+    }
+}

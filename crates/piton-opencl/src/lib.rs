@@ -1,0 +1,57 @@
+//! OpenCL devices under piton's driver contract.
+//!
+//! # The problem
+//! The contract was written beside a simulated device of our own. A driver that nobody here wrote keeps it honest, and
+//! OpenCL has one that runs on any machine: pocl, which makes a device of the processor.
+//!
+//! # The idea
+//! **Open at run time, hand over only what the device can do alone.** The vendor's library is looked for when
+//! [`OpenClDriver::open`] is called; that it is not there is an ordinary answer that says what was looked for. Device memory
+//! is shared virtual memory, so an address inside a block is an address, and the pools above sub-allocate. Queues hand a
+//! command to an in-order queue of OpenCL as long as nothing before it needs the host; what does need it (semaphores, host
+//! functions) is resolved here, and holds what comes behind it until then.
+//!
+//! # Words
+//! | I want to … | take |
+//! |---|---|
+//! | open the devices of a platform | [`OpenClDriver::open`], [`OpenClConfig`] |
+//! | know why there is none | [`OpenError`] |
+//! | bring kernels | [`OpenClModule`], [`OpenClDriver::register`] |
+//! | see why a module does not build | [`OpenClDriver::build_log`] |
+//! | read a vendor code | [`Status`] |
+//!
+//! # Guarantees
+//! Those of the contract. Failures that the host knows of (a host function's panic, a dependency's failure, an abort) stop
+//! what comes behind them to the letter; a failure that the driver reports is learned of when the driver says so, and what
+//! was handed over behind it may have run.
+//!
+//! # Not here
+//! Devices without shared virtual memory, priorities, virtual memory, sub-devices, graphs, images. `docs/design/opencl.md`
+//! says why, and what was measured.
+
+mod binaries;
+mod books;
+mod completion;
+mod config;
+mod device;
+mod driver;
+mod error;
+mod ffi;
+mod host_function;
+mod host_memory;
+mod kernel;
+mod memory;
+mod modules;
+mod peer;
+mod placement;
+mod queue;
+mod semaphore;
+mod status;
+mod timestamp;
+mod trace;
+
+pub use config::OpenClConfig;
+pub use driver::OpenClDriver;
+pub use error::{Lack, OpenError, SearchedLibrary, UnusableDevice};
+pub use kernel::OpenClModule;
+pub use status::Status;
