@@ -12,8 +12,9 @@
 //! calls back only where somebody must be woken.
 //!
 //! # Files
-//! `request` checks a command and says what it asks of the driver; `state` is what a queue remembers, under its lock;
-//! `core` moves positions from held to in flight to ended; `watch` wakes who waits for that.
+//! `check` holds a command against the books, `request` is one that was; `state` is what a queue remembers, under its lock;
+//! `core` is the queue; `pump` moves commands from held to in flight, `retire` from there to ended; `watch` wakes who waits
+//! for that.
 //!
 //! # Locks
 //! A queue's state, then one of: a verdict (leaf), a kernel's object, a trace, a pool's slots, the inbox of the completion
@@ -22,12 +23,16 @@
 
 #![expect(unsafe_code, reason = "implements the contract")]
 
+mod check;
 mod core;
+mod pump;
 mod request;
+mod retire;
 mod state;
 mod watch;
 
-pub(crate) use core::{Core, Fired, advance};
+pub(crate) use core::Core;
+pub(crate) use pump::{Fired, advance};
 pub(crate) use request::Work;
 pub(crate) use state::{Flight, Shows, Tag};
 pub(crate) use watch::Watcher;
@@ -84,7 +89,7 @@ impl Queues for OpenClDevice {
 
 // SAFETY: positions are given out under the queue's lock, in order; the counter passes a position only when its event says
 // that it has ended, or nothing of it was ever handed over, and for waits only when the other counter has passed too
-// (`core`, `Core::retire`). It is stored with Release after the event was waited for, which makes the device's writes visible.
+// (`retire`). It is stored with Release after the event was waited for, which makes the device's writes visible.
 unsafe impl Queue for OpenClQueue {
     fn id(&self) -> QueueId {
         self.0.id
@@ -124,7 +129,7 @@ unsafe impl Queue for OpenClQueue {
         command: &Command<'_>,
         origin: Origin,
     ) -> Result<Admission, DriverError> {
-        let (request, tag) = request::check(&self.0, command, origin)?;
+        let (request, tag) = check::check(&self.0, command, origin)?;
         // SAFETY: the caller promised what the contract asks for the command's memory.
         let admission = unsafe { self.0.submit(request, tag) }?;
         self.0.flush(Operation::Flush)?;
@@ -197,7 +202,7 @@ unsafe impl QueueWriter for Writer<'_> {
         command: &Command<'_>,
         origin: Origin,
     ) -> Result<Admission, DriverError> {
-        let (request, tag) = request::check(self.0, command, origin)?;
+        let (request, tag) = check::check(self.0, command, origin)?;
         // SAFETY: the caller promised what the contract asks.
         unsafe { self.0.submit(request, tag) }
     }

@@ -1,24 +1,19 @@
-//! What moves a queue's commands: from held to in flight, from in flight to ended.
+//! A queue: its numbers, its lock, and what its handles ask of it.
 //!
-//! # Protocol
-//! - [`submit`](Core::submit) hands a command to the driver where nothing is held, and holds it otherwise.
-//! - [`pump`](Core::pump) hands over what is held until something holds again. It lets go of the lock to ask another queue
-//!   or a semaphore, and looks afterwards whether the front is still the same: two threads may pump one queue.
-//! - [`retire`](Core::retire) ends what has ended, oldest first, and stores the counter with Release. Before that it waits
-//!   for the last event it found complete, which returns at once and makes the device's writes visible: a look at an
-//!   event's status alone does not (OpenCL 3.0, `clGetEventInfo`, is no point of synchronisation).
-//! - [`advance`] does all of that for a queue and those that its progress lets go on.
+//! [`submit`](Core::submit) hands a command to the driver where nothing is held, and holds it otherwise; `pump` hands over
+//! what was held, `retire` ends what has ended.
 
 #![expect(unsafe_code, reason = "hands commands that name memory to the driver")]
 
 use super::{
+    pump::{Fired, advance},
     request::{Native, Request, Work},
-    state::{Awaited, Flight, Held, Reach, Shows, State, Tag, Verdict},
+    state::{Awaited, Flight, Held, Reach, Shows, State, Tag, Verdict, skipped},
     watch::Watcher,
 };
 use crate::{
     device::OpenClDevice,
-    ffi::{Called, Event, event::Progress},
+    ffi::{Called, Event},
     placement::Place,
     status::Status,
 };
@@ -40,55 +35,13 @@ pub(crate) struct Core {
     pub(crate) label: Option<Arc<str>>,
     pub(crate) capacity: u64,
     /// The last position given out; stored under the lock.
-    submitted: AtomicU64,
+    pub(super) submitted: AtomicU64,
     /// The last position that has ended; stored under the lock, with Release, loaded with Acquire.
-    completed: AtomicU64,
+    pub(super) completed: AtomicU64,
     pub(super) state: Mutex<State>,
     pub(crate) verdict: Mutex<Verdict>,
     /// Rung, for threads that sleep until a position has ended.
     pub(super) bell: Condvar,
-}
-
-/// Whether somebody who was to tell the queue something has told it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fired {
-    Yes,
-    No,
-}
-
-/// Lets a queue go on as far as it can, and then those that waited for that.
-pub(crate) fn advance(first: Arc<Core>, fired: Fired) {
-    let mut list = vec![(first, fired)];
-    while let Some((core, fired)) = list.pop() {
-        core.settle(fired, &mut list);
-        if core.pump(&mut list) {
-            core.settle(Fired::No, &mut list);
-        }
-    }
-}
-
-/// What the front of what is held needs.
-enum Step {
-    /// It was handed over, or ended without.
-    Moved,
-    /// Nothing can be done now.
-    Stays,
-    /// Another queue is to be asked how far it has come.
-    Ask(Awaited),
-    /// A semaphore is to be asked to tell.
-    Semaphore,
-    /// A semaphore is to be raised.
-    Raise,
-    /// A host function is to be run.
-    Call(HostFunction),
-    /// A host function is to be dropped uncalled, before its position ends.
-    Discard(Option<HostFunction>),
-}
-
-impl Awaited {
-    pub(super) fn has_ended(&self) -> bool {
-        self.queue.completed.load(Ordering::Acquire) >= self.position
-    }
 }
 
 impl Core {
@@ -116,7 +69,7 @@ impl Core {
         self.submitted.load(Ordering::Acquire)
     }
 
-    fn error(&self, kind: ErrorKind, operation: Operation) -> DriverError {
+    pub(super) fn error(&self, kind: ErrorKind, operation: Operation) -> DriverError {
         DriverError::new(kind, operation, self.device.info.id)
     }
 
@@ -222,7 +175,7 @@ impl Core {
         Admission::Accepted(Position::new(position))
     }
 
-    fn refusal(&self, status: Status, operation: Operation) -> DriverError {
+    pub(super) fn refusal(&self, status: Status, operation: Operation) -> DriverError {
         let error = status.error(operation, self.device.info.id);
         if error.is_device_lost() {
             self.device.lose();
@@ -235,7 +188,7 @@ impl Core {
     ///
     /// # Safety
     /// As [`piton_driver::Queue::submit`].
-    unsafe fn enqueue(&self, native: &Native<'_>) -> Called<Event> {
+    pub(super) unsafe fn enqueue(&self, native: &Native<'_>) -> Called<Event> {
         let queue = &self.place.native;
         match *native {
             Native::Launch {
@@ -262,353 +215,6 @@ impl Core {
                 Ok(event)
             }
         }
-    }
-
-    /// Hands over what is held, as far as it goes. Says whether anything moved.
-    fn pump(self: &Arc<Self>, list: &mut Vec<(Arc<Self>, Fired)>) -> bool {
-        let mut has_moved = false;
-        loop {
-            let mut state = self.state.lock();
-            let (step, dropped) = self.step(&mut state);
-            let arm = match step {
-                Step::Stays => self.arm(&mut state),
-                _ => None,
-            };
-            drop(state);
-            // What a skipped command held may run code of the program's when it goes.
-            drop(dropped);
-            self.follow(arm);
-            let goes_on = match step {
-                Step::Moved => true,
-                Step::Stays => false,
-                Step::Ask(awaited) => self.ask(&awaited),
-                Step::Semaphore => self.ask_semaphore(),
-                Step::Raise => self.raise(list),
-                Step::Call(function) => {
-                    self.device.shared.functions.run(Arc::clone(self), function);
-                    true
-                }
-                Step::Discard(function) => {
-                    drop(function);
-                    self.function_gone(false);
-                    true
-                }
-            };
-            if !goes_on {
-                break;
-            }
-            has_moved = true;
-        }
-        if has_moved && let Err(error) = self.flush(Operation::Flush) {
-            self.device.keep_error(error);
-        }
-        has_moved
-    }
-
-    /// Looks at the front of what is held and does what can be done under the lock. Also what was dropped by it, for the
-    /// caller to let go of without the lock.
-    fn step(self: &Arc<Self>, state: &mut State) -> (Step, Option<Held>) {
-        let position = state.issued() + 1;
-        if state.is_running {
-            return (Step::Stays, None);
-        }
-        let skips = state.skips(position);
-        let Some(front) = state.held.front_mut() else {
-            return (Step::Stays, None);
-        };
-        if skips {
-            if let Work::Call(function) = &mut front.work {
-                let function = function.take();
-                return (Step::Discard(function), state.begin_function());
-            }
-            let awaited = front.work.awaited();
-            let awaited = awaited.filter(|awaited| !Arc::ptr_eq(&awaited.queue, self));
-            let tag = front.tag.clone();
-            state.flight.push_back(skipped(awaited, tag));
-            return (Step::Moved, state.held.pop_front());
-        }
-        if let Some(native) = front.work.native() {
-            // SAFETY: whoever submitted it promised the contract's for as long as it has not ended.
-            let event = unsafe { self.enqueue(&native) };
-            return (Step::Moved, self.issue(state, event, None));
-        }
-        if state.waits_at == position {
-            return (Step::Stays, None);
-        }
-        let is_alone = state.flight.is_empty();
-        match &mut front.work {
-            Work::Wait(awaited) if Arc::ptr_eq(&awaited.queue, self) || awaited.position == 0 => {
-                // Order is there already; a failure of the own queue stops it, or is to be passed over.
-                let flight = skipped(None, front.tag.clone());
-                state.flight.push_back(flight);
-                (Step::Moved, state.held.pop_front())
-            }
-            Work::Wait(awaited) => (Step::Ask(awaited.clone()), None),
-            Work::WaitSemaphore { .. } => (Step::Semaphore, None),
-            Work::Signal { .. } | Work::Call(_) if !is_alone => {
-                state.waits_at = position;
-                let watcher = Watcher::Queue(Arc::clone(self));
-                state.watchers.push((position - 1, watcher));
-                (Step::Stays, None)
-            }
-            Work::Signal { .. } => (Step::Raise, None),
-            Work::Call(function) => match function.take() {
-                Some(function) => (Step::Call(function), state.begin_function()),
-                None => (Step::Stays, None),
-            },
-            Work::Native(_) => (Step::Stays, None),
-        }
-    }
-
-    /// Puts the front of what is held into flight. What the driver refuses now has its position already: it fails.
-    fn issue(
-        &self,
-        state: &mut State,
-        event: Called<Event>,
-        awaited: Option<Awaited>,
-    ) -> Option<Held> {
-        let position = state.issued() + 1;
-        let held = state.held.pop_front()?;
-        let shows = match event {
-            Ok(event) => Shows::Event(event),
-            Err(status) => {
-                let error = self.refusal(status, held.tag.operation);
-                self.fail(state, position, error, &held.tag);
-                Shows::Nothing
-            }
-        };
-        let tag = held.tag.clone();
-        state.flight.push_back(Flight {
-            shows,
-            awaited,
-            tag,
-        });
-        Some(held)
-    }
-
-    /// The front waits for another queue: how far has that come? Says whether the front moved, or may now.
-    fn ask(self: &Arc<Self>, awaited: &Awaited) -> bool {
-        awaited.queue.look();
-        let reach = awaited.queue.state.lock().reach(awaited.position);
-        let mut state = self.state.lock();
-        let is_front = |work: &Work| matches!(work, Work::Wait(front) if Arc::ptr_eq(&front.queue, &awaited.queue) && front.position == awaited.position);
-        let position = state.issued() + 1;
-        if state.skips(position) || !state.held.front().is_some_and(|held| is_front(&held.work)) {
-            // Another thread was faster, or a failure came: look anew.
-            return true;
-        }
-        let moved = match reach {
-            Reach::Ended => {
-                let held = state.held.pop_front();
-                let tag = held.as_ref().map(|held| held.tag.clone());
-                state
-                    .flight
-                    .extend(tag.map(|tag| skipped(Some(awaited.clone()), tag)));
-                held
-            }
-            Reach::Event(event) => {
-                let barrier = self.place.native.barrier(&event);
-                self.issue(&mut state, barrier, Some(awaited.clone()))
-            }
-            Reach::Held => {
-                state.waits_at = position;
-                None
-            }
-        };
-        let has_moved = moved.is_some();
-        drop(state);
-        drop(moved);
-        has_moved || {
-            let watcher = Watcher::Queue(Arc::clone(self));
-            let waits = awaited.queue.watch(awaited.position, watcher);
-            if !waits {
-                self.state.lock().waits_at = 0;
-            }
-            !waits
-        }
-    }
-
-    /// The front waits for a semaphore. Says whether it moved, or may now.
-    fn ask_semaphore(self: &Arc<Self>) -> bool {
-        let mut state = self.state.lock();
-        let position = state.issued() + 1;
-        let (semaphore, value, tag) = match state.held.front() {
-            Some(Held {
-                work: Work::WaitSemaphore { semaphore, value },
-                tag,
-            }) => (Arc::clone(semaphore), *value, tag.clone()),
-            _ => return true,
-        };
-        if state.skips(position) {
-            return true;
-        }
-        if semaphore.value() < value {
-            state.waits_at = position;
-            // A leaf lock, and one that whoever raises the semaphore has let go of before it takes ours.
-            if semaphore.watch(value, self) {
-                return false;
-            }
-            state.waits_at = 0;
-        }
-        state.flight.push_back(skipped(None, tag));
-        let held = state.held.pop_front();
-        drop(state);
-        drop(held);
-        true
-    }
-
-    /// The front raises a semaphore, and everything before it has ended.
-    fn raise(self: &Arc<Self>, list: &mut Vec<(Arc<Self>, Fired)>) -> bool {
-        let mut state = self.state.lock();
-        let (semaphore, value, tag) = match state.held.front() {
-            Some(Held {
-                work: Work::Signal { semaphore, value },
-                tag,
-            }) => (Arc::clone(semaphore), *value, tag.clone()),
-            _ => return true,
-        };
-        // Another thread may have raised the one that was the front, and come to this one.
-        if !state.flight.is_empty() || state.skips(state.issued() + 1) {
-            return true;
-        }
-        let flight = skipped(None, tag);
-        let woken = semaphore.raise(value);
-        state.flight.push_back(flight);
-        let held = state.held.pop_front();
-        drop(state);
-        drop(held);
-        list.extend(woken.into_iter().map(|queue| (queue, Fired::Yes)));
-        true
-    }
-
-    /// The host function in flight has returned, or panicked.
-    pub(crate) fn function_ended(self: &Arc<Self>, has_panicked: bool) {
-        self.function_gone(has_panicked);
-        advance(Arc::clone(self), Fired::No);
-    }
-
-    /// The host function in flight is no more.
-    fn function_gone(&self, has_panicked: bool) {
-        let mut state = self.state.lock();
-        state.is_running = false;
-        let position = state.issued();
-        let Some(last) = state.flight.back_mut() else {
-            return;
-        };
-        last.shows = Shows::Nothing;
-        if has_panicked {
-            let tag = last.tag.clone();
-            let error = self.error(ErrorKind::HostFunctionPanicked, tag.operation);
-            self.fail(&mut state, position, error, &tag);
-        }
-    }
-
-    /// Ends what has ended; tells who is due; sees to it that the rest will be told.
-    fn settle(self: &Arc<Self>, fired: Fired, list: &mut Vec<(Arc<Self>, Fired)>) {
-        self.look();
-        let mut state = self.state.lock();
-        if fired == Fired::Yes {
-            (state.armed, state.waits_at) = (0, 0);
-        }
-        let due = state.due();
-        let other = self.arm(&mut state);
-        drop(state);
-        self.tell(due, list);
-        self.follow(other);
-    }
-
-    /// Ends what has ended. Where only another queue stands in the way, that one is looked at as well; each awaited
-    /// position was given out before ours, so this never comes back to a queue it has looked at.
-    pub(crate) fn look(&self) {
-        loop {
-            let blocked = self.retire(&mut self.state.lock());
-            let Some(other) = blocked else {
-                return;
-            };
-            other.queue.look();
-            if !other.has_ended() {
-                return;
-            }
-        }
-    }
-
-    /// As [`look`](Self::look), without waiting for a lock: for callers that may hold locks of their own. The counter.
-    pub(crate) fn glance(&self) -> u64 {
-        let completed = self.completed.load(Ordering::Acquire);
-        if completed == self.submitted() {
-            return completed;
-        }
-        while let Some(mut state) = self.state.try_lock() {
-            let blocked = self.retire(&mut state);
-            drop(state);
-            let Some(other) = blocked else {
-                break;
-            };
-            let _theirs = other.queue.glance();
-            if !other.has_ended() {
-                break;
-            }
-        }
-        self.completed.load(Ordering::Acquire)
-    }
-
-    /// Ends, oldest first, what has ended. Returns the place of another queue that the oldest waits for, if it is that
-    /// alone.
-    fn retire(&self, state: &mut State) -> Option<Awaited> {
-        let mut last: Option<Event> = None;
-        let (before, mut blocked) = (state.completed, None);
-        while let Some(front) = state.flight.front() {
-            let failed = match &front.shows {
-                Shows::Nothing => None,
-                Shows::Running => break,
-                Shows::Event(event) => match event.progress() {
-                    Progress::Pending => break,
-                    Progress::Done => None,
-                    Progress::Failed(status) => Some(status),
-                },
-            };
-            if let Some(awaited) = front
-                .awaited
-                .as_ref()
-                .filter(|awaited| !awaited.has_ended())
-            {
-                blocked = Some(awaited.clone());
-                break;
-            }
-            let Some(flight) = state.flight.pop_front() else {
-                break;
-            };
-            let position = state.completed + 1;
-            if let Some(error) = self.failure_of(&flight, failed) {
-                self.fail(state, position, error, &flight.tag);
-            }
-            state.completed = position;
-            self.device.trace.record(self, position, &flight);
-            if let Shows::Event(event) = flight.shows {
-                last = Some(event);
-            }
-        }
-        if let Some(last) = last {
-            last.wait();
-        }
-        if state.completed != before {
-            self.completed.store(state.completed, Ordering::Release);
-        }
-        blocked
-    }
-
-    /// Why a command failed that is over.
-    fn failure_of(&self, flight: &Flight, status: Option<Status>) -> Option<DriverError> {
-        let inherited = flight.awaited.as_ref().filter(|awaited| awaited.inherits);
-        let inherited = inherited
-            .filter(|awaited| awaited.queue.verdict.lock().spoils(awaited.position))
-            .map(|awaited| ErrorKind::DependencyFailed {
-                queue: awaited.queue.id,
-                position: Position::new(awaited.position),
-            });
-        let operation = flight.tag.operation;
-        let own = status.map(|status| status.error(operation, self.device.info.id));
-        inherited.map(|kind| self.error(kind, operation)).or(own)
     }
 
     /// Blocks until the position has ended or the deadline has passed.
@@ -709,15 +315,6 @@ impl Core {
             }
             _ => QueueActivity::Ready(front.position),
         }
-    }
-}
-
-/// A command that has nothing of its own to do, and keeps its place behind what it waits for.
-fn skipped(awaited: Option<Awaited>, tag: Tag) -> Flight {
-    Flight {
-        shows: Shows::Nothing,
-        awaited,
-        tag,
     }
 }
 

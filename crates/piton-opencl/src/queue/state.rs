@@ -114,6 +114,15 @@ pub(super) enum Reach {
     Held,
 }
 
+/// A command that has nothing of its own to do, and keeps its place behind what it waits for.
+pub(super) fn skipped(awaited: Option<Awaited>, tag: Tag) -> Flight {
+    Flight {
+        shows: Shows::Nothing,
+        awaited,
+        tag,
+    }
+}
+
 impl State {
     pub(super) fn new(on_failure: OnFailure) -> Self {
         Self {

@@ -9,7 +9,7 @@
 
 use super::{
     Core,
-    core::Fired,
+    pump::Fired,
     state::{Awaited, Shows, State},
 };
 use crate::ffi::event::Listener;
