@@ -245,3 +245,22 @@ pub enum FreeErrorKind {
     #[error("the pool has no such allocation")]
     Unknown,
 }
+
+/// Why a plan is not served.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// Its places are not aligned as allocations of the pool are.
+    #[error(
+        "places of the plan are aligned to {plan} bytes, which is no multiple of the pool's {pool}"
+    )]
+    Alignment {
+        /// Alignment of the plan, in bytes.
+        plan: u64,
+        /// Alignment of the pool, in bytes.
+        pool: u64,
+    },
+    /// The pool has not as much memory in one piece.
+    #[error("the pool has no region for the plan")]
+    Memory(#[source] AllocError),
+}

@@ -40,6 +40,7 @@
 //! | have memory before it is needed | [`DevicePool::reserve`] |
 //! | give idle memory back to the device | [`DevicePool::trim`] |
 //! | free something when nothing else helps | [`DevicePool::on_out_of_memory`] |
+//! | serve a program that repeats from a plan | [`Planned`] |
 //! | know the page behind an address | [`DevicePool::translate`] |
 //! | limit, count, log, or fail requests | [`MemoryPool`], [`Limited`], [`Tagged`], [`Counted`], [`Logged`], [`Failing`] |
 //! | see what it holds | [`DevicePool::stats`], [`DevicePool::snapshot`], [`DevicePool::lookup`] |
@@ -99,6 +100,7 @@ mod events;
 mod fragmentation;
 mod ladder;
 mod placement;
+mod planned;
 mod pool;
 mod recovery;
 mod region;
@@ -107,6 +109,7 @@ mod reuse;
 mod run;
 mod snapshot;
 mod source;
+mod split;
 mod stats;
 
 pub use adaptor::{
@@ -116,10 +119,11 @@ pub use adaptor::{
 pub use allocation::{Allocation, AllocationInfo, PoolId};
 pub use check::Inconsistency;
 pub use config::{CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit, VirtualAddressing};
-pub use error::{AllocError, ConfigError, FreeError, FreeErrorKind, FullNow};
+pub use error::{AllocError, ConfigError, FreeError, FreeErrorKind, FullNow, ServeError};
 pub use events::{MemoryEvent, MemoryEventKind};
 pub use fragmentation::{Fragmentation, Pending};
 pub use placement::Translation;
+pub use planned::{Planned, PlannedStats};
 pub use pool::DevicePool;
 pub use recovery::Recovery;
 pub use request::Request;

@@ -154,8 +154,7 @@ impl PlanCursor {
         let request = u32::try_from(index).unwrap_or(u32::MAX);
         let pieces = self.plan.pieces(request);
         if let Some(taken) = self.taken.first_in(pieces.clone()) {
-            let first = self.starts.last_upto(taken).unwrap_or(taken);
-            let by = self.owners[first as usize];
+            let by = self.owner(taken);
             return Answer::Departed(Departure::Occupied { by });
         }
         self.starts.add(pieces.start..pieces.start + 1);
@@ -183,6 +182,20 @@ impl PlanCursor {
         self.starts
             .first_in(first)
             .is_some_and(|first| self.owners[first as usize] == request)
+    }
+
+    /// The live request that has a taken piece.
+    fn owner(&self, taken: u32) -> u32 {
+        let first = self.starts.last_upto(taken).unwrap_or(taken);
+        self.owners[first as usize]
+    }
+
+    /// The live request whose place an offset lies in, at its start or anywhere.
+    #[must_use]
+    pub fn at(&self, offset: u64) -> Option<u32> {
+        let piece = self.plan.pieces.at(offset)?;
+        let taken = self.taken.first_in(piece..piece + 1)?;
+        Some(self.owner(taken))
     }
 
     /// The plan that is followed.

@@ -12,7 +12,8 @@ use crate::plan::Expected;
 pub(crate) struct Pieces {
     /// By request; empty for those without a place.
     ranges: Vec<Range<u32>>,
-    count: u32,
+    /// Where pieces begin, and where the last ends; where nothing is placed begins a piece as well, which is nobody's.
+    cuts: Vec<u64>,
 }
 
 impl Pieces {
@@ -34,7 +35,7 @@ impl Pieces {
         };
         Self {
             ranges: requests.iter().map(range).collect(),
-            count: u32::try_from(cuts.len().saturating_sub(1)).unwrap_or(u32::MAX),
+            cuts,
         }
     }
 
@@ -42,8 +43,19 @@ impl Pieces {
         self.ranges.get(request).cloned().unwrap_or(0..0)
     }
 
+    /// The piece that an offset lies in, if it lies in one.
+    pub(crate) fn at(&self, offset: u64) -> Option<u32> {
+        let piece = self
+            .cuts
+            .partition_point(|cut| *cut <= offset)
+            .checked_sub(1)?;
+        u32::try_from(piece)
+            .ok()
+            .filter(|piece| *piece < self.count())
+    }
+
     pub(crate) fn count(&self) -> u32 {
-        self.count
+        u32::try_from(self.cuts.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
 }
 

@@ -12,6 +12,24 @@ pub struct ExtentId {
     pub(crate) serial: u32,
 }
 
+impl ExtentId {
+    /// A name that no index gave: for whoever hands out memory by other means, and has to tell it apart by a number and a
+    /// state of its own. Not to be given to an index.
+    #[must_use]
+    pub const fn from_parts(number: u32, state: u32) -> Self {
+        Self {
+            index: number,
+            serial: state,
+        }
+    }
+
+    /// Number and state.
+    #[must_use]
+    pub const fn parts(self) -> (u32, u32) {
+        (self.index, self.serial)
+    }
+}
+
 /// A live extent as [`Tlsf::allocate`](crate::Tlsf::allocate) hands it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a chunk that is forgotten stays live"]

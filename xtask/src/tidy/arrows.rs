@@ -32,7 +32,17 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["piton-timeline", "piton-driver", "piton-sync"],
     ),
     // The allocators know timelines, and neither streams nor a backend.
-    ("piton-alloc", ALLOCATOR),
+    // The device pool also serves from plans.
+    (
+        "piton-alloc",
+        &[
+            "piton-plan",
+            "piton-timeline",
+            "piton-suballoc",
+            "piton-driver",
+            "piton-sync",
+        ],
+    ),
     ("piton-pinned", ALLOCATOR),
     (
         "piton-stream",

@@ -1,0 +1,405 @@
+//! A pool that serves the steps of a program from a plan, and everything else as before.
+//!
+//! # The idea
+//! A program that trains or serves does the same again and again. One step is *recorded*: what it asks for, on which stream,
+//! and when it frees. [`piton_plan`] places that with hindsight. Later steps are *served*: one region as high as the plan is
+//! taken from the pool, and the k-th request of a step gets the k-th place of it, by a table. A request that *departs*, since it
+//! is not the one expected or its place is not free, goes to the pool, and so does every request while nothing is served.
+//!
+//! # When a step departs for good
+//! A region from which little is served is memory that nobody has. When what departed in a step comes to more than one part in
+//! [`SPILL`] of the region, or the pool has no memory left, the plan is *let go*: what is free of the region goes back to the pool at
+//! once, each block that is still live becomes an allocation of the pool of its own, and the rest of the step is the pool's. The
+//! next step takes a region again.
+//!
+//! # Whose memory is whose
+//! - No two live blocks overlap, whatever the program does: the cursor looks at each place before it hands it out
+//!   ([`PlanCursor`](piton_plan::PlanCursor)). A block that is freed late, or never, keeps its place until then.
+//! - Each piece of the region remembers the last uses of the block that had it last. Whoever gets it next is ordered behind
+//!   them, waits for them, or departs, by the rules of `reuse.rs` and the pool's [`CrossLane`](crate::CrossLane).
+//! - What a region is given back with is what was used of it.
+//!
+//! # Protocol
+//! One lock around the plan's state, never held while the pool is asked for memory, which may call the source and the program's
+//! own callback. It is held while parts of a region are given back, which takes the lock of the pool's books and no other: the
+//! order is this lock, then the books.
+
+mod recording;
+mod serving;
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use piton_driver::DevicePtr;
+use piton_plan::{Plan, Recorder};
+use piton_sync::Mutex;
+use piton_timeline::Frontier;
+
+use crate::adaptor::MemoryPool;
+use crate::allocation::{Allocation, AllocationInfo, PoolId};
+use crate::error::{AllocError, FreeError, FreeErrorKind, ServeError};
+use crate::pool::DevicePool;
+use crate::request::Request;
+use crate::reuse;
+use crate::stats::PoolStats;
+use recording::Recording;
+use serving::{PartState, Served, Serving};
+
+/// What departs in a step before the plan is let go: one part in so many of the region.
+const SPILL: u64 = 100;
+
+/// A pool around a [`DevicePool`] that records steps and serves them from plans. See the module's page.
+///
+/// All of a program's requests go through it, from any thread; a plan is worth it where they come in the same order.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use piton_alloc::{DevicePool, MemoryPool, Planned, Request};
+/// # use piton_plan::PlaceConfig;
+/// # use piton_timeline::Frontier;
+/// # fn step(pool: &Planned) -> Result<(), Box<dyn std::error::Error>> {
+/// #     let (a, b) = (pool.allocate(Request::new(4096))?, pool.allocate(Request::new(512))?);
+/// #     pool.free(a, Frontier::new())?;
+/// #     Ok(pool.free(b, Frontier::new())?)
+/// # }
+/// # fn example(pool: Arc<DevicePool>) -> Result<(), Box<dyn std::error::Error>> {
+/// let pool = Planned::new(pool);
+/// pool.start_recording();
+/// step(&pool)?; // the step that is recorded
+/// pool.begin_step();
+/// step(&pool)?; // when the last blocks of the first one are freed is learned here
+/// pool.begin_step();
+/// if let Some(recorder) = pool.take_recording() {
+///     pool.serve(Arc::new(recorder.plan(&PlaceConfig::default())?))?;
+/// }
+/// for _ in 0..1000 {
+///     pool.begin_step();
+///     step(&pool)?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Planned {
+    pool: Arc<DevicePool>,
+    id: PoolId,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    recording: Option<Recording>,
+    plan: Option<Arc<Plan>>,
+    serving: Option<Serving>,
+    /// Blocks that outlived their region, by address.
+    detached: HashMap<DevicePtr, Detached>,
+    /// Regions taken so far.
+    regions: u32,
+    stats: PlannedStats,
+}
+
+/// A block that outlived its region.
+#[derive(Debug)]
+struct Detached {
+    inside: Allocation,
+    /// Bytes asked for.
+    bytes: u64,
+}
+
+/// What came of a pool's plans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlannedStats {
+    /// Requests served from a plan.
+    pub served: u64,
+    /// Requests that departed while one was served.
+    pub departed: u64,
+    /// Requests served with a wait for another lane.
+    pub waits: u64,
+    /// Times that a plan was let go since a step departed for good, or memory ran out.
+    pub let_go: u64,
+    /// Bytes of the region that is served from; 0 while there is none.
+    pub region: u64,
+    /// Bytes of it that blocks have.
+    pub live: u64,
+}
+
+impl Planned {
+    /// Serves from `pool`, for now without a plan.
+    #[must_use]
+    pub fn new(pool: Arc<DevicePool>) -> Self {
+        let id = PoolId(std::hash::RandomState::new().hash_one(Arc::as_ptr(&pool).addr()));
+        Self {
+            pool,
+            id,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Begins to record a step, with the next request as its first. What was recorded before is forgotten.
+    pub fn start_recording(&self) {
+        self.state.lock().recording = Some(Recording::default());
+    }
+
+    /// Says that a step begins. Of the one that is recorded it is the end; frees of its blocks are noted up to the next.
+    /// Of one that is served it is the beginning: a region is taken if there is none, which may call the source; without
+    /// enough memory the step is the pool's.
+    pub fn begin_step(&self) {
+        let mut state = self.state.lock();
+        if let Some(recording) = &mut state.recording {
+            recording.begin_step();
+        }
+        if let Some(serving) = &mut state.serving {
+            serving.begin_step();
+            return;
+        }
+        let plan = state.plan.clone();
+        drop(state);
+        if let Some(plan) = plan {
+            // Whoever cares sees in the statistics that nothing is served.
+            let _full = self.take_region(plan);
+        }
+    }
+
+    /// What was recorded, to be [planned](Recorder::plan) on whatever thread has the time; nothing if nothing was started. It
+    /// should be two [`begin_step`](Self::begin_step) later: a block whose free was not seen gets no place.
+    pub fn take_recording(&self) -> Option<Recorder> {
+        let recording = self.state.lock().recording.take();
+        recording.map(Recording::into_recorder)
+    }
+
+    /// Serves steps from this plan from now on, the current one if it is at its beginning. A plan that is served is let go first.
+    /// May call the source.
+    ///
+    /// # Errors
+    /// [`ServeError::Alignment`] if places of the plan are not aligned as the pool's allocations are;
+    /// [`ServeError::Memory`] if the pool has not as much memory in one piece now: nothing is served then before the next
+    /// [`begin_step`](Self::begin_step), which tries again.
+    pub fn serve(&self, plan: Arc<Plan>) -> Result<(), ServeError> {
+        let unit = self.pool.settings.unit;
+        if !plan.alignment().is_multiple_of(unit) {
+            let plan = plan.alignment();
+            return Err(ServeError::Alignment { plan, pool: unit });
+        }
+        self.stop_serving();
+        self.state.lock().plan = Some(Arc::clone(&plan));
+        self.take_region(plan).map_err(ServeError::Memory)
+    }
+
+    /// Serves from no plan any more. What is free of the region goes back to the pool at once, in stream order; what is live
+    /// when it is freed.
+    pub fn stop_serving(&self) {
+        let mut state = self.state.lock();
+        state.plan = None;
+        self.let_go(&mut state);
+    }
+
+    /// What came of the plans so far.
+    #[must_use]
+    pub fn planned_stats(&self) -> PlannedStats {
+        let state = self.state.lock();
+        let serving = state.serving.as_ref();
+        PlannedStats {
+            region: serving.map_or(0, Serving::bytes),
+            live: serving.map_or(0, Serving::live),
+            ..state.stats
+        }
+    }
+
+    /// The pool inside.
+    #[must_use]
+    pub fn inner(&self) -> &Arc<DevicePool> {
+        &self.pool
+    }
+
+    /// Are the places handed out apart from each other and inside the region, and the pool's own books in order? For tests and
+    /// debugging.
+    ///
+    /// # Errors
+    /// The first [`Inconsistency`](crate::Inconsistency) of the pool.
+    pub fn check(&self) -> Result<bool, crate::Inconsistency> {
+        self.pool.check()?;
+        let state = self.state.lock();
+        Ok(state.serving.as_ref().is_none_or(Serving::check))
+    }
+
+    /// Takes a region for a plan, unless somebody else did meanwhile.
+    fn take_region(&self, plan: Arc<Plan>) -> Result<(), AllocError> {
+        if plan.height() == 0 {
+            return Ok(());
+        }
+        let request = Request::new(plan.height()).aligned_to(self.pool.settings.max_align);
+        let region = self.pool.allocate(request)?;
+        let mut state = self.state.lock();
+        let is_wanted = state
+            .plan
+            .as_ref()
+            .is_some_and(|now| Arc::ptr_eq(now, &plan));
+        if state.serving.is_some() || !is_wanted {
+            self.give_to_pool(region, Frontier::new());
+            return Ok(());
+        }
+        state.regions = state.regions.wrapping_add(1);
+        state.serving = Some(Serving::new(self.id, state.regions, region, plan));
+        Ok(())
+    }
+
+    /// Gives the region back: what is free at once, what is live as allocations of the pool. The plan stays.
+    fn let_go(&self, state: &mut State) {
+        let Some(serving) = state.serving.take() else {
+            return;
+        };
+        let parts = serving.parts(self.pool.timeline());
+        let mut rest = Some(serving.into_region());
+        for part in parts {
+            let Some(whole) = rest.take() else { return };
+            match self.pool.split(whole, part.bytes) {
+                Ok((cut, behind)) => {
+                    rest = behind;
+                    match part.state {
+                        PartState::Free(uses) => self.give_to_pool(cut, uses),
+                        PartState::Live { bytes } => {
+                            let block = Detached { inside: cut, bytes };
+                            state.detached.insert(block.inside.ptr(), block);
+                        }
+                    }
+                }
+                // Cannot be: the region is live and the parts lie in it. What is left of it stays allocated.
+                Err(_whole) => {
+                    debug_assert!(false, "a region is cut along its plan");
+                    return;
+                }
+            }
+        }
+        if let Some(rest) = rest {
+            self.give_to_pool(rest, Frontier::new());
+        }
+    }
+
+    fn give_to_pool(&self, allocation: Allocation, uses: Frontier) {
+        let freed = self.pool.free(allocation, uses);
+        debug_assert!(
+            freed.is_ok(),
+            "the pool knows its own allocation: {freed:?}"
+        );
+    }
+
+    /// A place of the plan, if one is served and this request is the one expected.
+    fn serve_planned(&self, request: &Request) -> Option<Allocation> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let serving = state.serving.as_mut()?;
+        match serving.take(request, &self.pool) {
+            Served::Placed(allocation) => {
+                state.stats.served += 1;
+                state.stats.waits += u64::from(!allocation.wait().is_empty());
+                if let Some(recording) = &mut state.recording {
+                    recording.allocated(&allocation);
+                }
+                Some(allocation)
+            }
+            Served::Departed => {
+                state.stats.departed += 1;
+                if serving.spilled() > serving.bytes() / SPILL {
+                    state.stats.let_go += 1;
+                    self.let_go(state);
+                }
+                None
+            }
+        }
+    }
+
+    /// Asks the pool, and once more without a region if it has no memory.
+    fn ask_pool(&self, request: Request) -> Result<Allocation, AllocError> {
+        match self.pool.allocate(request) {
+            Err(AllocError::FullNow(full)) => {
+                let mut state = self.state.lock();
+                if state.serving.is_none() {
+                    return Err(AllocError::FullNow(full));
+                }
+                state.stats.let_go += 1;
+                self.let_go(&mut state);
+                drop(state);
+                self.pool.allocate(request)
+            }
+            served => served,
+        }
+    }
+
+    /// Takes a block of a plan back.
+    fn free_planned(&self, allocation: Allocation, uses: Frontier) -> Result<(), FreeError> {
+        let mut state = self.state.lock();
+        let serving = state.serving.as_mut();
+        if serving
+            .is_some_and(|serving| serving.give_back(&allocation, &uses, self.pool.timeline()))
+        {
+            return Ok(());
+        }
+        let detached = state.detached.remove(&allocation.ptr());
+        drop(state);
+        match detached {
+            Some(block) => self.pool.free(block.inside, uses),
+            None => Err(FreeError {
+                allocation: Box::new(allocation),
+                kind: FreeErrorKind::Unknown,
+            }),
+        }
+    }
+}
+
+impl MemoryPool for Planned {
+    fn allocate(&self, request: Request) -> Result<Allocation, AllocError> {
+        self.pool.source.status()?;
+        if let Some(planned) = self.serve_planned(&request) {
+            return Ok(planned);
+        }
+        let allocation = self.ask_pool(request)?;
+        if let Some(recording) = &mut self.state.lock().recording {
+            recording.allocated(&allocation);
+        }
+        Ok(allocation)
+    }
+
+    fn free(&self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
+        if let Some(recording) = &mut self.state.lock().recording {
+            recording.freed(&allocation);
+        }
+        if allocation.pool != self.id {
+            return self.pool.free(allocation, last_uses);
+        }
+        let uses = reuse::uses_to_respect(&allocation, last_uses);
+        self.free_planned(allocation, uses)
+    }
+
+    fn trim(&self, keep: u64) -> u64 {
+        self.pool.trim(keep)
+    }
+
+    fn stats(&self) -> PoolStats {
+        self.pool.stats()
+    }
+
+    fn lookup(&self, address: DevicePtr) -> Option<AllocationInfo> {
+        let found = self.pool.lookup(address)?;
+        let state = self.state.lock();
+        if let Some(serving) = &state.serving
+            && serving.contains(address)
+        {
+            return serving.lookup(address, &found);
+        }
+        let detached = state.detached.get(&found.ptr);
+        Some(AllocationInfo {
+            bytes: detached.map_or(found.bytes, |block| block.bytes),
+            ..found
+        })
+    }
+}
+
+/// Gives the region back. Blocks of plans that are still live stay allocated, as nobody is left who could free them.
+impl Drop for Planned {
+    fn drop(&mut self) {
+        if !self.pool.timeline().is_forked() {
+            self.stop_serving();
+        }
+    }
+}
