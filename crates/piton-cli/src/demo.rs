@@ -12,6 +12,7 @@ pub mod config;
 mod error;
 pub mod kernels;
 pub mod network;
+pub mod opencl;
 mod outcome;
 mod page;
 pub mod reference;
@@ -22,4 +23,4 @@ mod staging;
 
 pub use config::{ConfigError, TrainingConfig};
 pub use error::DemoError;
-pub use outcome::{ACCURACY_WANTED, DemoOptions, Outcome};
+pub use outcome::{ACCURACY_WANTED, Backend, DemoOptions, Outcome};

@@ -3,8 +3,8 @@
 //! The binary parses its arguments, calls one of the [`command`]s and turns an error into an exit code; everything else
 //! is here. The parts do not know each other: [`trace`] reads recorded allocation histories, [`digits`] the shipped
 //! images, [`demo`] trains on them, and [`report`] turns plain numbers into a page.
-
-#![forbid(unsafe_code)]
+//!
+//! Unsafe code is denied as everywhere; one file has some, to vouch for kernels in OpenCL C ([`demo::opencl`]).
 
 pub mod command;
 pub mod demo;

@@ -217,12 +217,82 @@ fn info_lists_the_simulated_device_and_what_is_absent() {
     let drivers = drivers.as_array().unwrap();
     assert_eq!(drivers[0]["name"], "sim");
     assert_eq!(drivers[0]["devices"].as_array().unwrap().len(), 1);
-    assert!(
-        drivers[1..]
-            .iter()
-            .all(|driver| driver["absent"].is_string())
-    );
+    for driver in &drivers[1..] {
+        let has_devices = !driver["devices"].as_array().unwrap().is_empty();
+        assert_ne!(has_devices, driver["absent"].is_string(), "{driver}");
+    }
     assert!(piton(&["info"]).status.success());
+}
+
+/// The command on two devices of pocl, if that is the driver, with its compiler's cache out of the home folder.
+fn piton_on_opencl(arguments: &[&str]) -> Output {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pocl-cache");
+    fs::create_dir_all(&cache).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_piton"))
+        .args(arguments)
+        .env("POCL_DEVICES", "pthread pthread")
+        .env("POCL_CACHE_DIR", cache)
+        .output()
+        .unwrap()
+}
+
+/// Why there is no OpenCL here, if there is none.
+fn opencl_absence() -> Option<String> {
+    let output = piton_on_opencl(&["info", "--json"]);
+    let drivers: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let drivers = drivers.as_array().unwrap();
+    let opencl = drivers.iter().find(|driver| driver["name"] == "opencl");
+    Some(opencl.unwrap()["absent"].as_str()?.to_owned())
+}
+
+#[test]
+fn the_demonstration_on_opencl_reads_digits_as_well() {
+    if let Some(absence) = opencl_absence() {
+        println!("skipped: {absence}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("report.html");
+    let page = page.to_str().unwrap();
+    let output = piton_on_opencl(&["demo", "--backend", "opencl", "--json", "--output", page]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = answer["checks"].as_array().unwrap();
+    assert!(checks.len() >= 4 && checks.iter().all(|check| check["passed"] == true));
+    assert!(answer["accuracy"].as_f64().unwrap() >= 0.95);
+    assert!(fs::read_to_string(page).unwrap().contains("OpenCL devices"));
+}
+
+#[test]
+fn where_the_loader_knows_no_driver_that_is_said() {
+    if opencl_absence().is_some() {
+        println!("skipped: no OpenCL loader and driver to hide");
+        return;
+    }
+    let info = |variable: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_piton"))
+            .arg("info")
+            .env(variable, "no/such/folder")
+            .output()
+            .unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = info("OCL_ICD_VENDORS");
+    assert!(
+        text.contains("opencl: absent: the OpenCL loader knows no platform"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_only_simulated_devices_can_do_is_refused_on_opencl() {
+    let refused = |more: &[&str]| {
+        let arguments = [&["demo", "--backend", "opencl"], more].concat();
+        check_refused(&arguments, "simulated devices");
+    };
+    refused(&["--deterministic"]);
 }
 
 #[test]

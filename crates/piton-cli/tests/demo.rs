@@ -4,7 +4,7 @@
 
 use piton::PoolStats;
 use piton_cli::demo::{
-    ACCURACY_WANTED, ConfigError, DemoError, DemoOptions, Outcome, TrainingConfig,
+    ACCURACY_WANTED, Backend, ConfigError, DemoError, DemoOptions, Outcome, TrainingConfig,
 };
 use piton_cli::report::{MAX_BYTES, render};
 use piton_topology::{LinkKind, Machine, NvLinkVersion};
@@ -17,6 +17,7 @@ fn options(devices: usize, steps: usize, batch_per_device: usize) -> DemoOptions
         ..TrainingConfig::default()
     };
     DemoOptions {
+        backend: Backend::Simulated,
         config,
         machine: None,
         is_deterministic: false,
@@ -45,6 +46,7 @@ fn any_number_of_devices_and_any_batch_agree_with_the_plain_training() {
 #[test]
 fn the_default_training_reads_digits() {
     let outcome = check_good(DemoOptions {
+        backend: Backend::Simulated,
         config: TrainingConfig::default(),
         machine: None,
         is_deterministic: false,

@@ -3,31 +3,43 @@
 use piton_sync::Mutex;
 use std::collections::BTreeMap;
 
-/// Live ranges, apart from each other, by their starts.
-#[derive(Debug, Default)]
-pub(crate) struct Books(Mutex<BTreeMap<u64, u64>>);
+/// Live ranges, apart from each other, by their starts, each with what its owner keeps of it.
+#[derive(Debug)]
+pub(crate) struct Books<T>(Mutex<BTreeMap<u64, (u64, T)>>);
 
-impl Books {
+impl<T> Default for Books<T> {
+    fn default() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+}
+
+impl<T> Books<T> {
     /// Notes a range.
-    pub(crate) fn insert(&self, start: u64, bytes: u64) {
-        self.0.lock().insert(start, bytes);
+    pub(crate) fn insert(&self, start: u64, bytes: u64, kept: T) {
+        self.0.lock().insert(start, (bytes, kept));
     }
 
-    /// Strikes the range that starts here out, and says how long it was.
-    pub(crate) fn remove(&self, start: u64) -> Option<u64> {
-        self.0.lock().remove(&start)
+    /// Strikes the range that starts here out, if it is one `of` that kind; says how long it was, and what was kept.
+    pub(crate) fn remove(&self, start: u64, of: impl FnOnce(&T) -> bool) -> Option<(u64, T)> {
+        let mut books = self.0.lock();
+        let is_it = books.get(&start).is_some_and(|(_, kept)| of(kept));
+        if is_it { books.remove(&start) } else { None }
     }
 
     /// Whether one live range holds all of these bytes.
     pub(crate) fn holds(&self, start: u64, bytes: u64) -> bool {
+        self.holds_of(start, bytes, |_| true)
+    }
+
+    /// Whether one live range `of` that kind holds all of these bytes.
+    pub(crate) fn holds_of(&self, start: u64, bytes: u64, of: impl FnOnce(&T) -> bool) -> bool {
         let books = self.0.lock();
-        let Some((first, length)) = books.range(..=start).next_back() else {
+        let Some((first, (length, kept))) = books.range(..=start).next_back() else {
             return false;
         };
         // No overflow: the range is one of memory there is, so its end is an address.
-        start
-            .checked_add(bytes)
-            .is_some_and(|end| end <= first + length)
+        let end = start.checked_add(bytes);
+        end.is_some_and(|end| end <= first + length) && of(kept)
     }
 }
 
@@ -38,14 +50,18 @@ mod tests {
     #[test]
     fn a_range_holds_its_bytes_and_no_others() {
         let books = Books::default();
-        books.insert(100, 50);
-        books.insert(150, 50);
+        books.insert(100, 50, 'a');
+        books.insert(150, 50, 'b');
         let held = [(100, 50), (149, 1), (150, 50), (199, 1)];
         assert!(held.iter().all(|(at, bytes)| books.holds(*at, *bytes)));
         // Two neighbours are two allocations: nothing may reach from one into the other.
         let not_held = [(99, 1), (100, 51), (149, 2), (200, 1), (100, u64::MAX)];
         assert!(!not_held.iter().any(|(at, bytes)| books.holds(*at, *bytes)));
-        assert_eq!((books.remove(100), books.remove(100)), (Some(50), None));
+        assert!(books.holds_of(150, 50, |kept| *kept == 'b'));
+        assert!(!books.holds_of(150, 50, |kept| *kept == 'a'));
+        assert_eq!(books.remove(100, |kept| *kept == 'b'), None);
+        assert_eq!(books.remove(100, |_| true), Some((50, 'a')));
+        assert_eq!(books.remove(100, |_| true), None);
         assert!(!books.holds(100, 1));
     }
 }

@@ -3,8 +3,8 @@
 use crate::{
     books::Books,
     driver::Shared,
-    ffi::{Called, DeviceHandle, NativeQueue},
-    host_memory::HostBooks,
+    ffi::{Called, DeviceHandle, NativeQueue, SharedMemory},
+    host_memory::Backing,
     memory::Budget,
     placement::{self, Places},
     queue::Core,
@@ -25,6 +25,9 @@ use std::sync::{Arc, Weak};
 /// Commands that a queue holds at most, where the configuration says nothing.
 const QUEUE_COMMANDS: u32 = 1024;
 
+/// What allocations are aligned to at least: what CUDA's are, and what pools above expect of a device.
+const LEAST_ALIGNMENT: u64 = 512;
+
 /// An open device. Its handles, queues, kernels keep it open.
 #[derive(Debug)]
 pub(crate) struct OpenClDevice {
@@ -43,8 +46,8 @@ pub(crate) struct OpenClDevice {
     /// Whether the host may use shared memory without mapping it.
     pub(crate) has_fine_memory: bool,
     pub(crate) budget: Budget,
-    pub(crate) memory: Books,
-    pub(crate) host: HostBooks,
+    pub(crate) memory: Books<SharedMemory>,
+    pub(crate) host: Books<Backing>,
     pub(crate) places: Arc<Places>,
     pub(crate) clock: Option<Clock>,
     pub(crate) trace: Trace,
@@ -82,13 +85,13 @@ impl OpenClDevice {
             index,
             info,
             version,
-            // In bits, and the alignment of the largest type at least.
-            alignment: u64::from(bits / 8).next_power_of_two().max(128),
+            // Told in bits.
+            alignment: u64::from(bits / 8).next_power_of_two().max(LEAST_ALIGNMENT),
             max_allocation,
             has_fine_memory: svm & cl::CL_DEVICE_SVM_FINE_GRAIN_BUFFER != 0,
             budget: Budget::new(memory_bytes),
             memory: Books::default(),
-            host: HostBooks::default(),
+            host: Books::default(),
             places: Places::new(),
             clock,
             trace: Trace::default(),
@@ -147,7 +150,7 @@ impl OpenClDevice {
             peer.is_some_and(|peer| peer.memory.holds(address, bytes))
         };
         self.memory.holds(address, bytes)
-            || self.host.is_shared(address, bytes)
+            || self.host.holds_of(address, bytes, Backing::is_shared)
             || self.enabled.lock().iter().any(in_peer)
     }
 

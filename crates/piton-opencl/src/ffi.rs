@@ -12,7 +12,7 @@ pub(crate) mod platform;
 pub(crate) mod program;
 pub(crate) mod symbols;
 
-pub(crate) use context::Context;
+pub(crate) use context::{Context, SharedMemory};
 pub(crate) use event::Event;
 pub(crate) use native_queue::NativeQueue;
 pub(crate) use platform::{DeviceHandle, Platform};

@@ -7,115 +7,89 @@
 
 #![expect(unsafe_code, reason = "implements the contract, and owns raw memory")]
 
-use crate::device::OpenClDevice;
+use crate::{device::OpenClDevice, ffi::SharedMemory};
 use piton_driver::{
     DevicePtr, DriverError, ErrorKind, HostAllocation, HostMemory, HostMemoryOptions, Locking,
     Operation,
 };
-use piton_sync::Mutex;
 use rustix::process::{Resource, getrlimit};
 use std::{
     alloc::{self, Layout},
-    collections::BTreeMap,
-    num::NonZero,
-    ptr::{self, NonNull},
+    ptr::NonNull,
 };
 
 /// What the contract promises of starts, and what the system locks by.
 const PAGE: usize = 4096;
 
-/// How a run of host memory is undone.
+/// What a run of host memory is of, and so how it is undone.
 #[derive(Debug)]
-enum Backing {
-    /// Shared memory of OpenCL's, whose start may lie before ours.
-    Shared(SharedStart),
+pub(crate) enum Backing {
+    /// Shared memory of OpenCL's.
+    Shared(SharedMemory),
     /// The program's allocator.
     Heap,
     /// The program's own; only its pages were locked here.
     Registered,
 }
 
-/// Where OpenCL's allocation starts.
-#[derive(Debug)]
-struct SharedStart(NonNull<u8>);
-
-// SAFETY: an address; the memory belongs to no thread.
-unsafe impl Send for SharedStart {}
-
-#[derive(Debug)]
-struct Run {
-    bytes: usize,
-    backing: Backing,
-}
-
-/// The runs of host memory that a device copies from and to, by their starts.
-#[derive(Debug, Default)]
-pub(crate) struct HostBooks(Mutex<BTreeMap<usize, Run>>);
-
-impl HostBooks {
-    /// Whether one run that kernels reach too holds all of these bytes.
-    pub(crate) fn is_shared(&self, address: u64, bytes: u64) -> bool {
-        let runs = self.0.lock();
-        let Ok(address) = usize::try_from(address) else {
-            return false;
-        };
-        let run = runs.range(..=address).next_back();
-        run.is_some_and(|(first, run)| {
-            let end = (address as u64).checked_add(bytes);
-            matches!(run.backing, Backing::Shared(_))
-                && end.is_some_and(|end| end <= (first + run.bytes) as u64)
-        })
+impl Backing {
+    /// Whether kernels reach it.
+    pub(crate) const fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared(_))
     }
 
-    /// Whether one run holds all of these bytes.
-    pub(crate) fn holds(&self, start: NonNull<u8>, bytes: u64) -> bool {
-        let start = start.as_ptr().addr();
-        let runs = self.0.lock();
-        let run = runs.range(..=start).next_back();
-        let end = usize::try_from(bytes)
-            .ok()
-            .and_then(|bytes| start.checked_add(bytes));
-        run.zip(end)
-            .is_some_and(|((first, run), end)| end <= first + run.bytes)
+    const fn is_registered(&self) -> bool {
+        matches!(self, Self::Registered)
     }
 }
 
 impl OpenClDevice {
-    fn host_error(&self, kind: ErrorKind, operation: Operation) -> DriverError {
+    const fn host_error(&self, kind: ErrorKind, operation: Operation) -> DriverError {
         DriverError::new(kind, operation, self.info.id)
     }
 
     /// Memory of whole pages, from OpenCL or the program's allocator.
     fn host_pages(&self, bytes: usize) -> Option<(NonNull<u8>, Backing)> {
         if self.has_fine_memory {
-            // Drivers align by their largest type and no more: one page on top makes room for the alignment.
-            let room = bytes.checked_add(PAGE)?;
-            let first = self.shared.context.allocate(room, 0, true)?;
-            let start = first.map_addr(|address| {
-                NonZero::new(address.get().next_multiple_of(PAGE)).unwrap_or(address)
-            });
-            return Some((start, Backing::Shared(SharedStart(first))));
+            let memory = self.shared.context.allocate(bytes, PAGE, true)?;
+            return Some((memory.start, Backing::Shared(memory)));
         }
         let layout = Layout::from_size_align(bytes, PAGE).ok()?;
         // SAFETY: the size is not zero: it is whole pages of at least one byte.
         NonNull::new(unsafe { alloc::alloc(layout) }).map(|start| (start, Backing::Heap))
     }
 
-    fn release_host(&self, start: usize, run: &Run) {
-        let pages: *mut u8 = ptr::with_exposed_provenance_mut(start);
+    /// Undoes a run that is in no books any more, so is undone once.
+    fn release_host(&self, start: NonNull<u8>, bytes: usize, backing: Backing) {
         // SAFETY: the run is live; unlocking changes no content, and fails harmlessly where nothing is locked.
-        let _unlocked = unsafe { rustix::mm::munlock(pages.cast(), run.bytes) };
-        match &run.backing {
-            // SAFETY: it came from this context and leaves the books, so it is freed once.
-            Backing::Shared(first) => unsafe { self.shared.context.free(first.0) },
+        let _unlocked = unsafe { rustix::mm::munlock(start.as_ptr().cast(), bytes) };
+        match backing {
+            // SAFETY: it came from this context; that nothing uses it is the promise of whoever frees it.
+            Backing::Shared(memory) => unsafe { self.shared.context.free(memory) },
             Backing::Heap => {
-                if let Ok(layout) = Layout::from_size_align(run.bytes, PAGE) {
+                if let Ok(layout) = Layout::from_size_align(bytes, PAGE) {
                     // SAFETY: it came from the allocator with this layout.
-                    unsafe { alloc::dealloc(pages, layout) };
+                    unsafe { alloc::dealloc(start.as_ptr(), layout) };
                 }
             }
             Backing::Registered => {}
         }
+    }
+
+    /// Strikes a run out of the books and undoes it.
+    fn take_host(
+        &self,
+        start: NonNull<u8>,
+        of: fn(&Backing) -> bool,
+        operation: Operation,
+    ) -> Result<(), DriverError> {
+        let address = start.as_ptr().addr() as u64;
+        let unknown = ErrorKind::NotPageLocked { address, bytes: 1 };
+        let removed = self.host.remove(address, of);
+        let (bytes, backing) = removed.ok_or_else(|| self.host_error(unknown, operation))?;
+        let bytes = usize::try_from(bytes).unwrap_or(0);
+        self.release_host(start, bytes, backing);
+        Ok(())
     }
 }
 
@@ -158,19 +132,13 @@ unsafe impl HostMemory for OpenClDevice {
             .ok_or_else(|| self.host_error(out, operation))?;
         // SAFETY: fresh memory of `pages` bytes that nobody else has.
         unsafe { start.as_ptr().write_bytes(0, pages) };
-        let run = Run {
-            bytes: pages,
-            backing,
-        };
         let is_locked = lock(start, pages);
         if !is_locked && options.locking == Locking::Required {
-            self.release_host(start.as_ptr().expose_provenance(), &run);
+            self.release_host(start, pages, backing);
             return Err(self.host_error(refused(pages), operation));
         }
-        self.host
-            .0
-            .lock()
-            .insert(start.as_ptr().expose_provenance(), run);
+        let address = start.as_ptr().expose_provenance() as u64;
+        self.host.insert(address, pages as u64, backing);
         Ok(HostAllocation {
             start,
             bytes: pages,
@@ -179,15 +147,8 @@ unsafe impl HostMemory for OpenClDevice {
     }
 
     unsafe fn free(&self, allocation: HostAllocation) -> Result<(), DriverError> {
-        let address = allocation.start.as_ptr().addr();
-        let run = self.host.0.lock().remove(&address);
-        let unknown = ErrorKind::NotPageLocked {
-            address: address as u64,
-            bytes: allocation.bytes as u64,
-        };
-        let run = run.ok_or_else(|| self.host_error(unknown, Operation::FreeHost))?;
-        self.release_host(address, &run);
-        Ok(())
+        let is_own = |backing: &Backing| !backing.is_registered();
+        self.take_host(allocation.start, is_own, Operation::FreeHost)
     }
 
     unsafe fn register(&self, start: NonNull<u8>, bytes: usize) -> Result<(), DriverError> {
@@ -202,43 +163,18 @@ unsafe impl HostMemory for OpenClDevice {
         if !lock(start, bytes) {
             return Err(self.host_error(refused(bytes), operation));
         }
-        let run = Run {
-            bytes,
-            backing: Backing::Registered,
-        };
-        self.host
-            .0
-            .lock()
-            .insert(start.as_ptr().expose_provenance(), run);
+        let address = start.as_ptr().expose_provenance() as u64;
+        self.host.insert(address, bytes as u64, Backing::Registered);
         Ok(())
     }
 
     unsafe fn unregister(&self, start: NonNull<u8>) -> Result<(), DriverError> {
-        let address = start.as_ptr().addr();
-        let mut runs = self.host.0.lock();
-        let is_registered = runs
-            .get(&address)
-            .is_some_and(|run| matches!(run.backing, Backing::Registered));
-        let run = if is_registered {
-            runs.remove(&address)
-        } else {
-            None
-        };
-        drop(runs);
-        let unknown = ErrorKind::NotPageLocked {
-            address: address as u64,
-            bytes: 1,
-        };
-        let run = run.ok_or_else(|| self.host_error(unknown, Operation::UnregisterHost))?;
-        self.release_host(address, &run);
-        Ok(())
+        self.take_host(start, Backing::is_registered, Operation::UnregisterHost)
     }
 
     fn device_address(&self, start: NonNull<u8>) -> Option<DevicePtr> {
-        let address = start.as_ptr().addr();
-        let runs = self.host.0.lock();
-        let (first, run) = runs.range(..=address).next_back()?;
-        let is_shared = matches!(run.backing, Backing::Shared(_)) && address < first + run.bytes;
-        is_shared.then(|| DevicePtr::new(address as u64))
+        let address = start.as_ptr().addr() as u64;
+        let is_reached = self.host.holds_of(address, 1, Backing::is_shared);
+        is_reached.then(|| DevicePtr::new(address))
     }
 }

@@ -11,7 +11,6 @@
 use crate::device::OpenClDevice;
 use piton_driver::{DevicePtr, DriverError, ErrorKind, Memory, MemoryUsage, Operation};
 use piton_sync::atomic::{AtomicU64, Ordering};
-use std::ptr::{self, NonNull};
 
 /// What of the budget is in use, in bytes. An ordinary counter: nobody reads memory on its word.
 #[derive(Debug)]
@@ -76,15 +75,14 @@ unsafe impl Memory for OpenClDevice {
         if !self.budget.take(rounded) {
             return Err(refused());
         }
-        let size = usize::try_from(rounded).unwrap_or(usize::MAX);
-        let alignment = u32::try_from(self.alignment).unwrap_or(0);
-        let allocated = self.shared.context.allocate(size, alignment, false);
-        let Some(start) = allocated else {
+        let as_size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (size, alignment) = (as_size(rounded), as_size(self.alignment));
+        let Some(memory) = self.shared.context.allocate(size, alignment, false) else {
             self.budget.give_back(rounded);
             return Err(refused());
         };
-        let address = start.as_ptr().expose_provenance() as u64;
-        self.memory.insert(address, rounded);
+        let address = memory.start.as_ptr().expose_provenance() as u64;
+        self.memory.insert(address, rounded, memory);
         Ok(DevicePtr::new(address))
     }
 
@@ -94,13 +92,11 @@ unsafe impl Memory for OpenClDevice {
             bytes: 1,
         };
         let error = DriverError::new(unknown, Operation::FreeMemory, self.info.id);
-        let bytes = self.memory.remove(ptr.address()).ok_or(error)?;
-        let address = usize::try_from(ptr.address()).unwrap_or(0);
-        if let Some(start) = NonNull::new(ptr::with_exposed_provenance_mut(address)) {
-            // SAFETY: the books had it, so it came from `allocate` and is freed once; that no command uses it is the
-            // caller's promise.
-            unsafe { self.shared.context.free(start) };
-        }
+        let removed = self.memory.remove(ptr.address(), |_| true);
+        let (bytes, memory) = removed.ok_or(error)?;
+        // SAFETY: the books had it, so it came from `allocate` and is freed once; that no command uses it is the caller's
+        // promise.
+        unsafe { self.shared.context.free(memory) };
         self.budget.give_back(bytes);
         Ok(())
     }

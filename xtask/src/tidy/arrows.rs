@@ -116,6 +116,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton-alloc",
             "piton-conformance",
             "piton-driver",
+            "piton-opencl",
             "piton-pinned",
             "piton-plan",
             "piton-sim",

@@ -1,4 +1,4 @@
-//! `piton demo`: several simulated devices train a small network on real data.
+//! `piton demo`: several devices, simulated ones by default, train a small network on real data.
 
 use std::{
     fs::File,
@@ -10,7 +10,9 @@ use anyhow::Context;
 use piton::{Operation, Written};
 use serde::Serialize;
 
-use crate::demo::{DemoError, DemoOptions, Outcome, TrainingConfig};
+use piton_driver::Driver;
+
+use crate::demo::{Backend, DemoError, DemoOptions, Outcome, TrainingConfig};
 use crate::quantity;
 use crate::report::{self, Check, TrainingPoint};
 
@@ -19,7 +21,10 @@ use super::{Failure, Output, topo};
 /// Options of `piton demo`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// Devices that share each step's images, 1 to 16 [default: 4, or all of the topology].
+    /// What to train on: simulated devices, or those of an OpenCL driver.
+    #[arg(long, value_enum, default_value_t = BackendName::Sim)]
+    backend: BackendName,
+    /// Devices that share each step's images, 1 to 16 [default: 4, or all of the topology, or all of the driver].
     #[arg(long)]
     devices: Option<usize>,
     /// Steps to train.
@@ -49,6 +54,22 @@ pub(super) struct Options {
     /// Write the report to this file.
     #[arg(long, value_name = "HTML", default_value = "piton-report.html")]
     output: PathBuf,
+}
+
+/// Backends by the names of their drivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum BackendName {
+    Sim,
+    Opencl,
+}
+
+impl From<BackendName> for Backend {
+    fn from(name: BackendName) -> Self {
+        match name {
+            BackendName::Sim => Self::Simulated,
+            BackendName::Opencl => Self::OpenCl,
+        }
+    }
 }
 
 pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
@@ -122,6 +143,11 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn demo_options(options: &Options) -> Result<DemoOptions, Failure> {
+    let is_simulated = options.backend == BackendName::Sim;
+    if !is_simulated && (options.deterministic || options.topology.is_some()) {
+        let message = "a topology and virtual time are for simulated devices";
+        return Err(Failure::Input(anyhow::anyhow!(message)));
+    }
     let machine = options
         .topology
         .as_deref()
@@ -130,6 +156,10 @@ fn demo_options(options: &Options) -> Result<DemoOptions, Failure> {
     let all = machine
         .as_ref()
         .map(|machine| machine.device_count().min(crate::demo::config::MAX_DEVICES));
+    let all = match options.backend {
+        BackendName::Sim => all,
+        BackendName::Opencl => Some(opencl_devices()?),
+    };
     let config = TrainingConfig {
         devices: options
             .devices
@@ -142,6 +172,7 @@ fn demo_options(options: &Options) -> Result<DemoOptions, Failure> {
     };
     config.validate().map_err(Failure::input)?;
     Ok(DemoOptions {
+        backend: options.backend.into(),
         config,
         machine,
         is_deterministic: options.deterministic,
@@ -149,10 +180,19 @@ fn demo_options(options: &Options) -> Result<DemoOptions, Failure> {
     })
 }
 
+/// How many OpenCL devices there are to train on.
+fn opencl_devices() -> Result<usize, Failure> {
+    let driver = piton_opencl::OpenClDriver::open(piton_opencl::OpenClConfig::default());
+    let count = driver.map_err(Failure::input)?.device_count() as usize;
+    Ok(count.min(crate::demo::config::MAX_DEVICES))
+}
+
 /// Values out of range are the caller's; what the runtime refuses is not.
 fn failure(error: DemoError) -> Failure {
     match error {
-        DemoError::Config(_) | DemoError::TooFewDevices { .. } => Failure::input(error),
+        DemoError::Config(_) | DemoError::TooFewDevices { .. } | DemoError::OpenCl(_) => {
+            Failure::input(error)
+        }
         error => Failure::result(error),
     }
 }
@@ -161,8 +201,10 @@ fn announcement(options: &DemoOptions) -> String {
     let config = &options.config;
     let images = quantity::count(config.batch_per_device as u64);
     format!(
-        "training a 64-64-32-10 network on 1437 handwritten digits: {} simulated devices, {} steps of {images} images each",
-        config.devices, config.steps
+        "training a 64-64-32-10 network on 1437 handwritten digits: {} {} devices, {} steps of {images} images each",
+        config.devices,
+        options.backend.as_str(),
+        config.steps
     )
 }
 

@@ -1,6 +1,7 @@
 //! `piton info`: drivers and devices, and why others are absent.
 
 use piton_driver::{Device, DeviceId, Driver, DriverError};
+use piton_opencl::{OpenClConfig, OpenClDriver};
 use piton_sim::{DeviceConfig, SimConfig, SimDriver};
 use serde::Serialize;
 
@@ -21,7 +22,7 @@ pub(super) struct Options {
 struct DriverFacts {
     name: &'static str,
     /// Why it is absent; nothing if it is there.
-    absent: Option<&'static str>,
+    absent: Option<String>,
     devices: Vec<DeviceFacts>,
 }
 
@@ -37,10 +38,9 @@ struct DeviceFacts {
 }
 
 /// Drivers that piton may have one day, in the order in which they would be tried.
-const ABSENT: [(&str, &str); 3] = [
+const ABSENT: [(&str, &str); 2] = [
     ("cuda", "this build has no CUDA backend"),
     ("ascend", "this build has no AscendCL backend"),
-    ("opencl", "this build has no OpenCL backend"),
 ];
 
 pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
@@ -49,7 +49,7 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
         return output.line(serde_json::to_string_pretty(&drivers).map_err(Failure::result)?);
     }
     for driver in &drivers {
-        match driver.absent {
+        match &driver.absent {
             Some(reason) => output.line(format_args!("{}: absent: {reason}", driver.name))?,
             None => output.line(format_args!(
                 "{}: {} device(s)",
@@ -67,20 +67,40 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
 fn drivers() -> Result<Vec<DriverFacts>, Failure> {
     let sim =
         SimDriver::new(SimConfig::uniform(1, &DeviceConfig::default())).map_err(Failure::result)?;
-    let devices: Result<_, DriverError> = (0..sim.device_count())
-        .map(|id| facts(&*sim.open(DeviceId(id))?))
+    let mut drivers = vec![present("sim", &sim)?, opencl()?];
+    drivers.extend(ABSENT.map(|(name, reason)| absent(name, reason.to_owned())));
+    Ok(drivers)
+}
+
+/// The devices of OpenCL, or which library was looked for and what the system said.
+fn opencl() -> Result<DriverFacts, Failure> {
+    let config = OpenClConfig {
+        keep_times: true,
+        ..OpenClConfig::default()
+    };
+    match OpenClDriver::open(config) {
+        Ok(driver) => present("opencl", &driver),
+        Err(absence) => Ok(absent("opencl", absence.to_string())),
+    }
+}
+
+fn present(name: &'static str, driver: &dyn Driver) -> Result<DriverFacts, Failure> {
+    let devices: Result<_, DriverError> = (0..driver.device_count())
+        .map(|id| facts(&*driver.open(DeviceId(id))?))
         .collect();
-    let mut drivers = vec![DriverFacts {
-        name: "sim",
+    Ok(DriverFacts {
+        name,
         absent: None,
         devices: devices.map_err(Failure::result)?,
-    }];
-    drivers.extend(ABSENT.map(|(name, reason)| DriverFacts {
+    })
+}
+
+const fn absent(name: &'static str, reason: String) -> DriverFacts {
+    DriverFacts {
         name,
         absent: Some(reason),
         devices: Vec::new(),
-    }));
-    Ok(drivers)
+    }
 }
 
 fn facts(device: &dyn Device) -> Result<DeviceFacts, DriverError> {

@@ -25,6 +25,9 @@ pub enum DemoError {
     /// The shipped images are damaged.
     #[error(transparent)]
     Digits(#[from] DigitsError),
+    /// There is no OpenCL to train on.
+    #[error(transparent)]
+    OpenCl(#[from] piton_opencl::OpenError),
     /// The runtime could not be made.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

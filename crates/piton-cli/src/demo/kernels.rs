@@ -66,51 +66,53 @@ pub struct UpdateTiling {
     pub rate: f32,
 }
 
-/// All kernels, to be registered with a runtime.
+/// What each kernel takes, by its name: the same on every backend.
 #[must_use]
-pub fn module() -> SimModule {
+pub fn signatures() -> [(&'static str, Signature); 7] {
     let read = Parameter::read::<f32>;
     let write = Parameter::write::<f32>;
     let by_matrix = Parameter::value::<MatmulTiling>();
     let by_row = Parameter::value::<RowTiling>();
     let by_element = Parameter::value::<ElementTiling>();
+    let by_update = Parameter::value::<UpdateTiling>();
     let labels = Parameter::read::<u32>();
-    let define =
-        |name: &str, parameters: &[Parameter], body: fn(&Block<'_>) -> Result<(), Fault>| {
-            KernelDefinition::new(name, Signature::new(parameters.iter().copied()), body)
-        };
-    SimModule::new(MODULE)
-        .with(define(
-            "matmul",
-            &[read(), read(), write(), by_matrix],
-            matmul,
-        ))
-        .with(define(
-            "bias_activation",
-            &[write(), read(), by_row],
-            bias_activation,
-        ))
-        .with(define(
-            "softmax_loss",
-            &[write(), labels, write(), by_row],
-            softmax_loss,
-        ))
-        .with(define(
+    let takes = |parameters: &[Parameter]| Signature::new(parameters.iter().copied());
+    [
+        ("matmul", takes(&[read(), read(), write(), by_matrix])),
+        ("bias_activation", takes(&[write(), read(), by_row])),
+        ("softmax_loss", takes(&[write(), labels, write(), by_row])),
+        (
             "layer_gradient",
-            &[read(), read(), write(), by_matrix],
-            layer_gradient,
-        ))
-        .with(define(
+            takes(&[read(), read(), write(), by_matrix]),
+        ),
+        (
             "input_gradient",
-            &[read(), read(), read(), write(), by_matrix],
-            input_gradient,
-        ))
-        .with(define("add", &[read(), read(), write(), by_element], add))
-        .with(define(
-            "update",
-            &[write(), write(), read(), Parameter::value::<UpdateTiling>()],
-            update,
-        ))
+            takes(&[read(), read(), read(), write(), by_matrix]),
+        ),
+        ("add", takes(&[read(), read(), write(), by_element])),
+        ("update", takes(&[write(), write(), read(), by_update])),
+    ]
+}
+
+/// What a block of a kernel does.
+type Body = fn(&Block<'_>) -> Result<(), Fault>;
+
+/// All kernels for simulated devices, to be registered with a runtime.
+#[must_use]
+pub fn module() -> SimModule {
+    let bodies: [Body; 7] = [
+        matmul,
+        bias_activation,
+        softmax_loss,
+        layer_gradient,
+        input_gradient,
+        add,
+        update,
+    ];
+    let defined = signatures().into_iter().zip(bodies);
+    defined.fold(SimModule::new(MODULE), |module, ((name, takes), body)| {
+        module.with(KernelDefinition::new(name, takes, body))
+    })
 }
 
 /// `result = left x right`.

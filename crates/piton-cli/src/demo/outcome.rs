@@ -1,5 +1,6 @@
 //! What a demonstration came to, and whether that is good.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use piton::sim::{DeviceConfig, ScheduleOrder};
@@ -17,7 +18,7 @@ use super::config::TrainingConfig;
 use super::error::DemoError;
 use super::reference::Reference;
 use super::run::Run;
-use super::{kernels, page};
+use super::{kernels, opencl, page};
 
 /// Least share of held-back images that a training of reasonable length gets right.
 pub const ACCURACY_WANTED: f64 = 0.95;
@@ -31,14 +32,37 @@ const RECORDS: usize = 1 << 18;
 const PAGE_BYTES: u64 = 64 << 10;
 const BLOCK_BYTES: u64 = 256 << 10;
 
+/// What the devices are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// Simulated ones.
+    #[default]
+    Simulated,
+    /// Those of an OpenCL platform.
+    OpenCl,
+}
+
+impl Backend {
+    /// What one calls such devices.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Simulated => "simulated",
+            Self::OpenCl => "OpenCL",
+        }
+    }
+}
+
 /// What to demonstrate.
 #[derive(Debug, Clone)]
 pub struct DemoOptions {
+    /// What the devices are.
+    pub backend: Backend,
     /// The training.
     pub config: TrainingConfig,
-    /// The machine to simulate; without one, as many equal devices as are used, all linked to each other.
+    /// The machine to simulate, on simulated devices; without one, as many equal devices as are used, all linked to each other.
     pub machine: Option<Machine>,
-    /// Run in virtual time, where one seed always gives one order of events and the same times?
+    /// Run in virtual time, where one seed always gives one order of events and the same times? Simulated devices can.
     pub is_deterministic: bool,
     /// Look for races between streams and uses of freed memory?
     pub is_sanitized: bool,
@@ -238,12 +262,31 @@ impl Outcome {
 
 fn runtime(options: &DemoOptions) -> Result<Runtime, DemoError> {
     let wanted = options.config.devices;
+    let mut config = match options.backend {
+        Backend::Simulated => simulated(options)?,
+        Backend::OpenCl => RuntimeConfig::on(Devices::Driver(Arc::new(opencl::driver()?))),
+    };
+    config.memory.block_bytes = Some(BLOCK_BYTES);
+    config.sanitizer = options.is_sanitized.then(SanitizerConfig::default);
+    let runtime = Runtime::new(config)?;
+    let present = runtime.device_count();
+    if (present as usize) < wanted {
+        return Err(DemoError::TooFewDevices { wanted, present });
+    }
+    if options.backend == Backend::Simulated {
+        runtime.register(kernels::module())?;
+    }
+    Ok(runtime)
+}
+
+/// Simulated devices in the machine asked for.
+fn simulated(options: &DemoOptions) -> Result<RuntimeConfig, DemoError> {
+    let wanted = options.config.devices;
     let device = DeviceConfig {
         memory_bytes: 256 << 20,
         page_bytes: PAGE_BYTES,
         ..DeviceConfig::default()
     };
-    let count = u32::try_from(wanted).unwrap_or(u32::MAX);
     let machine = match &options.machine {
         Some(machine) => machine.clone(),
         // Pairs of neighbours with two HCCS links each, half of them on each socket: a copy to a neighbour goes
@@ -257,15 +300,7 @@ fn runtime(options: &DemoOptions) -> Result<Runtime, DemoError> {
             .clone()
             .in_virtual_time(options.config.seed, ScheduleOrder::ByTime);
     }
-    config.memory.block_bytes = Some(BLOCK_BYTES);
-    config.sanitizer = options.is_sanitized.then(SanitizerConfig::default);
-    let runtime = Runtime::new(config)?;
-    let present = runtime.device_count();
-    if present < count {
-        return Err(DemoError::TooFewDevices { wanted, present });
-    }
-    runtime.register(kernels::module())?;
-    Ok(runtime)
+    Ok(config)
 }
 
 fn reference(

@@ -35,10 +35,11 @@ pub(super) fn of(outcome: &Outcome) -> ReportData {
         name: format!("device {index}"),
         lanes: lanes(&trace.records, origin),
     };
+    let kind = outcome.options.backend.as_str();
     ReportData {
-        title: "piton: a network trained on simulated devices".to_owned(),
+        title: format!("piton: a network trained on {kind} devices"),
         subtitle: format!(
-            "{} simulated devices train a 64-64-32-10 network on handwritten digits, {} images a step on each, {} steps, \
+            "{} {kind} devices train a 64-64-32-10 network on handwritten digits, {} images a step on each, {} steps, \
              seed {}{}.",
             config.devices,
             config.batch_per_device,

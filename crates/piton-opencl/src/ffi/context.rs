@@ -4,7 +4,7 @@
 
 use super::{Api, Called, DeviceHandle, Platform, succeeded};
 use opencl_sys as cl;
-use std::{ffi::c_void, ptr, ptr::NonNull};
+use std::{ffi::c_void, num::NonZero, ptr, ptr::NonNull};
 
 /// A context, released when dropped.
 #[derive(Debug)]
@@ -12,6 +12,18 @@ pub(crate) struct Context {
     api: &'static Api,
     id: cl::cl_context,
 }
+
+/// Shared virtual memory. A claim, not its owner: dropping it frees nothing.
+#[derive(Debug)]
+pub(crate) struct SharedMemory {
+    /// Where the driver's allocation starts.
+    first: NonNull<u8>,
+    /// The first byte that is aligned as asked.
+    pub(crate) start: NonNull<u8>,
+}
+
+// SAFETY: two addresses; the memory belongs to no thread.
+unsafe impl Send for SharedMemory {}
 
 // SAFETY: the table is shared; contexts may be used by every thread at once (OpenCL 3.0, appendix A.2).
 unsafe impl Send for Context {}
@@ -58,27 +70,37 @@ impl Context {
 
     /// Shared virtual memory, or nothing where the driver has none left; it does not say why. With `fine`, the host may
     /// use it without mapping; the devices must have that.
-    pub(crate) fn allocate(&self, bytes: usize, alignment: u32, fine: bool) -> Option<NonNull<u8>> {
+    ///
+    /// Drivers align by their largest type and refuse to be asked for more, so what is asked for is larger by the
+    /// alignment, a power of two, and starts somewhere in it.
+    pub(crate) fn allocate(
+        &self,
+        bytes: usize,
+        alignment: usize,
+        fine: bool,
+    ) -> Option<SharedMemory> {
         let fine = if fine {
             cl::CL_MEM_SVM_FINE_GRAIN_BUFFER
         } else {
             0
         };
-        // SAFETY: any size and alignment may be asked for; null is the refusal.
-        let start = unsafe {
-            (self.api.svm_alloc)(self.id, cl::CL_MEM_READ_WRITE | fine, bytes, alignment)
-        };
-        NonNull::new(start.cast())
+        let (flags, room) = (cl::CL_MEM_READ_WRITE | fine, bytes.checked_add(alignment)?);
+        // SAFETY: any size may be asked for; null is the refusal.
+        let first = unsafe { (self.api.svm_alloc)(self.id, flags, room, 0) };
+        let first = NonNull::new(first.cast::<u8>())?;
+        let start = first.map_addr(|address| {
+            NonZero::new(address.get().next_multiple_of(alignment)).unwrap_or(address)
+        });
+        Some(SharedMemory { first, start })
     }
 
     /// Gives shared virtual memory back.
     ///
     /// # Safety
-    /// `start` came from [`allocate`](Self::allocate) of this context, is freed once, and no command that has not
-    /// ended uses it.
-    pub(crate) unsafe fn free(&self, start: NonNull<u8>) {
+    /// `memory` came from [`allocate`](Self::allocate) of this context, and no command that has not ended uses it.
+    pub(crate) unsafe fn free(&self, memory: SharedMemory) {
         // SAFETY: the caller promised it.
-        unsafe { (self.api.svm_free)(self.id, start.as_ptr().cast::<c_void>()) };
+        unsafe { (self.api.svm_free)(self.id, memory.first.as_ptr().cast::<c_void>()) };
     }
 }
 

@@ -149,7 +149,7 @@ impl Check<'_> {
     ) -> Result<Request<'a>, DriverError> {
         self.size(bytes)?;
         self.own(own, bytes)?;
-        if !self.device.host.holds(host, bytes) {
+        if !self.device.host.holds(host.as_ptr().addr() as u64, bytes) {
             let address = host.as_ptr().addr() as u64;
             return Err(self.error(ErrorKind::NotPageLocked { address, bytes }));
         }

@@ -1,0 +1,40 @@
+//! The demonstration's devices and kernels in OpenCL.
+//!
+//! The kernels are OpenCL C, in the file beside this one; what they take is the simulated device's ([`kernels::signatures`]).
+
+#![expect(
+    unsafe_code,
+    reason = "vouches for kernels in OpenCL C, which can write anywhere"
+)]
+
+use super::kernels;
+use piton_opencl::{OpenClConfig, OpenClDriver, OpenClModule, OpenError};
+
+const SOURCE: &str = include_str!("training.cl");
+
+/// Bytes of each device that the demonstration may use: as many as of a simulated one.
+const MEMORY_BYTES: u64 = 256 << 20;
+
+/// The devices of the first OpenCL platform that has some, with the kernels of the training. They keep times, for the
+/// report.
+///
+/// # Errors
+/// [`OpenError`] says what was looked for and is not there.
+pub fn driver() -> Result<OpenClDriver, OpenError> {
+    let driver = OpenClDriver::open(OpenClConfig {
+        memory_bytes: Some(MEMORY_BYTES),
+        keep_times: true,
+        ..OpenClConfig::default()
+    })?;
+    driver.register(module());
+    Ok(driver)
+}
+
+fn module() -> OpenClModule {
+    // SAFETY: each block stays within the rows that its tiling gives it, of buffers whose sizes the tiling states; the
+    // kernels write the buffers that their signatures call written, and no others.
+    let module = unsafe { OpenClModule::from_source(kernels::MODULE, SOURCE) };
+    kernels::signatures()
+        .into_iter()
+        .fold(module, |module, (name, takes)| module.with(name, takes))
+}
