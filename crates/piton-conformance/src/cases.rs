@@ -27,6 +27,7 @@ pub(crate) mod memory;
 pub(crate) mod peers;
 pub(crate) mod placement;
 pub(crate) mod queues;
+pub(crate) mod recovery;
 pub(crate) mod semaphores;
 pub(crate) mod teardown;
 pub(crate) mod threads;

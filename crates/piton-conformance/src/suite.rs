@@ -34,6 +34,7 @@ pub fn suite() -> Vec<Case> {
         cases::host_functions::CASES,
         cases::kernels::CASES,
         cases::failures::CASES,
+        cases::recovery::CASES,
         cases::graphs::CASES,
         cases::timestamps::CASES,
         cases::peers::CASES,

@@ -187,23 +187,18 @@ impl Core {
             // Another thread was faster, or a failure came: look anew.
             return true;
         }
+        // What is known to have failed now must stop what comes behind before that is handed over.
+        let inherited = awaited.failure();
         let moved = match reach {
-            Reach::Ended => {
-                let held = state.held.pop_front();
-                let tag = held.as_ref().map(|held| held.tag.clone());
-                state
-                    .flight
-                    .extend(tag.map(|tag| skipped(Some(awaited.clone()), tag)));
-                held
-            }
-            Reach::Event(event) => {
-                let barrier = self.place.native.barrier(&event);
-                self.issue(&mut state, barrier, Some(awaited.clone()))
-            }
             Reach::Held => {
                 state.waits_at = position;
                 None
             }
+            Reach::Event(event) if inherited.is_none() => {
+                let barrier = self.place.native.barrier(&event);
+                self.issue(&mut state, barrier, Some(awaited.clone()))
+            }
+            Reach::Event(_) | Reach::Ended => self.pass(&mut state, awaited, inherited),
         };
         let has_moved = moved.is_some();
         drop(state);
@@ -216,6 +211,24 @@ impl Core {
             }
             !waits
         }
+    }
+
+    /// The front, a wait for another queue, has nothing of its own left to do, and fails if it inherits a failure.
+    fn pass(
+        &self,
+        state: &mut State,
+        awaited: &Awaited,
+        inherited: Option<ErrorKind>,
+    ) -> Option<Held> {
+        let position = state.issued() + 1;
+        let held = state.held.pop_front()?;
+        if let Some(kind) = inherited {
+            let error = self.error(kind, held.tag.operation);
+            self.fail(state, position, error, &held.tag);
+        }
+        let flight = skipped(Some(awaited.clone()), held.tag.clone());
+        state.flight.push_back(flight);
+        Some(held)
     }
 
     /// The front waits for a semaphore. Says whether it moved, or may now.

@@ -25,6 +25,15 @@ impl Awaited {
     pub(super) fn has_ended(&self) -> bool {
         self.queue.completed.load(Ordering::Acquire) >= self.position
     }
+
+    /// The failure that whoever waits so inherits, as far as it is known now.
+    pub(super) fn failure(&self) -> Option<ErrorKind> {
+        let is_spoilt = self.inherits && self.queue.verdict.lock().spoils(self.position);
+        is_spoilt.then(|| ErrorKind::DependencyFailed {
+            queue: self.queue.id,
+            position: Position::new(self.position),
+        })
+    }
 }
 
 impl Core {
@@ -124,13 +133,7 @@ impl Core {
 
     /// Why a command failed that is over.
     fn failure_of(&self, flight: &Flight, status: Option<Status>) -> Option<DriverError> {
-        let inherited = flight.awaited.as_ref().filter(|awaited| awaited.inherits);
-        let inherited = inherited
-            .filter(|awaited| awaited.queue.verdict.lock().spoils(awaited.position))
-            .map(|awaited| ErrorKind::DependencyFailed {
-                queue: awaited.queue.id,
-                position: Position::new(awaited.position),
-            });
+        let inherited = flight.awaited.as_ref().and_then(Awaited::failure);
         let operation = flight.tag.operation;
         let own = status.map(|status| status.error(operation, self.device.info.id));
         inherited.map(|kind| self.error(kind, operation)).or(own)

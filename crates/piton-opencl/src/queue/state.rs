@@ -197,16 +197,24 @@ impl State {
 }
 
 impl Core {
-    /// Notes a failure; the first stays. The error was met at `position`.
+    /// Notes a failure, met at `position`; the first in the queue's order stays. What waits is known to fail when it is
+    /// looked at, which may be before the driver tells of a command in front of it.
     pub(super) fn fail(&self, state: &mut State, position: u64, error: DriverError, tag: &Tag) {
         if error.is_device_lost() {
             self.device.lose();
         }
         state.is_poisoned = true;
-        self.verdict.lock().failure.get_or_insert(QueueFailure {
-            position: Position::new(position),
-            error,
-            origin: Some(tag.origin),
-        });
+        let position = Position::new(position);
+        let mut verdict = self.verdict.lock();
+        let is_first = verdict
+            .failure
+            .is_none_or(|first| position < first.position);
+        if is_first {
+            verdict.failure = Some(QueueFailure {
+                position,
+                error,
+                origin: Some(tag.origin),
+            });
+        }
     }
 }
