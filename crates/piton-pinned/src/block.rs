@@ -1,8 +1,19 @@
 //! A block of page-locked memory, owned.
 
-use crate::{PinnedError, core::Core, span::Span, visible::Visible};
+#![expect(
+    unsafe_code,
+    reason = "a block's reference to its pool is passed on when the block is dropped"
+)]
+
+use crate::{
+    PinnedError,
+    core::{self, Core},
+    span::Span,
+    tickets::Ticket,
+    visible::Visible,
+};
 use piton_timeline::{Frontier, Timepoint};
-use std::{ptr::NonNull, sync::Arc};
+use std::{mem::ManuallyDrop, ptr::NonNull};
 
 /// A block of page-locked memory from a [`PinnedPool`](crate::PinnedPool).
 ///
@@ -14,17 +25,17 @@ use std::{ptr::NonNull, sync::Arc};
 pub struct PinnedBlock {
     memory: Visible,
     span: Span,
-    core: Arc<Core>,
+    core: ManuallyDrop<Ticket<Core>>,
 }
 
 impl PinnedBlock {
     /// Makes the owned handle of a span just taken out of the pool, for a request of `bytes` bytes.
-    pub(crate) fn new(core: Arc<Core>, span: Span, bytes: usize) -> Self {
-        core.counters.handed_out(&span, bytes as u64);
+    #[inline]
+    pub(crate) fn new(core: Ticket<Core>, span: Span, bytes: usize) -> Self {
         Self {
             memory: Visible::of_span(&span, bytes),
             span,
-            core,
+            core: ManuallyDrop::new(core),
         }
     }
 
@@ -82,12 +93,15 @@ impl PinnedBlock {
 }
 
 impl Drop for PinnedBlock {
+    #[inline]
     fn drop(&mut self) {
+        // In a fork the ticket stays too: nobody counts them there.
         if self.core.timeline.is_forked() {
             return;
         }
+        // SAFETY: the field is not used after this.
+        let core = unsafe { ManuallyDrop::take(&mut self.core) };
         let requested = self.memory.bytes() as u64;
-        self.core.counters.taken_back(&self.span, requested);
-        self.core.give_back(self.span, self.memory.uses());
+        core::give_back(core, self.span, self.memory.take_uses(), requested);
     }
 }

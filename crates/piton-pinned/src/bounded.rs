@@ -46,9 +46,5 @@ mod modelled {
         pub(crate) fn capacity(&self) -> usize {
             self.capacity
         }
-
-        pub(crate) fn len(&self) -> usize {
-            self.items.lock().len()
-        }
     }
 }

@@ -1,6 +1,8 @@
 //! Walking everything a pool holds and asserting what must be true of it.
 
-use crate::{core::Core, free_list::FreeList, regions::end_of, span::Span};
+use crate::{
+    core::Core, magazine::Depot, regions::end_of, span::Span, thread_cache, tickets::Ticket,
+};
 use piton_suballoc::{Inconsistency, SizeClass};
 use thiserror::Error;
 
@@ -46,33 +48,36 @@ pub enum PinnedInconsistency {
         /// The list's.
         class: u64,
     },
-    /// A slab's own books are wrong.
+    /// The books of slabs or of exact regions are wrong.
     #[error("the books of a slab: {0}")]
     Slab(Inconsistency),
 }
 
-impl Core {
-    /// Exact only while no other thread is in a call of the pool.
-    pub(crate) fn check(&self) -> Result<(), PinnedInconsistency> {
-        let mut at_rest = self.walk_free_lists()?;
-        self.pending.for_each(|span| at_rest.push(*span));
-        check_disjoint(&mut at_rest)?;
-        self.check_bytes()?;
-        self.check_slabs()
-    }
+/// Exact only while no other thread is in a call of the pool. What other threads keep is counted and not walked.
+pub(crate) fn check(core: &Ticket<Core>) -> Result<(), PinnedInconsistency> {
+    thread_cache::flush(core);
+    let mut at_rest = core.walk_depots()?;
+    core.pending.for_each(|span| at_rest.push(*span));
+    check_disjoint(&mut at_rest)?;
+    core.check_bytes()?;
+    core.check_cut()
+}
 
-    /// All free blocks of the lists, which are emptied and filled again.
-    fn walk_free_lists(&self) -> Result<Vec<Span>, PinnedInconsistency> {
-        let mut all = Vec::new();
-        for (index, list) in self.free.iter().enumerate() {
-            let class = SizeClass::from_index(index).map_or(0, SizeClass::bytes);
-            let spans = FreeList::drain(list);
-            spans.iter().for_each(|span| list.push(*span));
-            if let Some(wrong) = spans.iter().find(|span| span.bytes != class) {
-                let bytes = wrong.bytes;
-                return Err(PinnedInconsistency::WrongList { bytes, class });
+impl Core {
+    /// All free blocks of the depots, which are emptied and filled again.
+    fn walk_depots(&self) -> Result<Vec<Span>, PinnedInconsistency> {
+        let mut all: Vec<Span> = Vec::new();
+        for (index, depot) in self.depots.iter().enumerate() {
+            let class = SizeClass::from_index(index);
+            let batches = Depot::drain(depot);
+            all.extend(batches.iter().flatten().copied());
+            batches.into_iter().for_each(|batch| depot.put(batch));
+            if let Some(wrong) = all.iter().find(|span| span.class > class) {
+                return Err(PinnedInconsistency::WrongList {
+                    bytes: wrong.bytes,
+                    class: class.map_or(0, SizeClass::bytes),
+                });
             }
-            all.extend(spans);
         }
         Ok(all)
     }
@@ -92,22 +97,14 @@ impl Core {
         })
     }
 
-    /// The slabs' own books, and what they say is out against what is out.
-    fn check_slabs(&self) -> Result<(), PinnedInconsistency> {
+    /// The books themselves, and what they say is out against what is out.
+    fn check_cut(&self) -> Result<(), PinnedInconsistency> {
         let stats = self.stats();
         let regions = self.regions.lock();
-        let (mut cut, mut idle) = (0, 0);
-        for (id, region) in regions.iter() {
-            match &region.extents {
-                Some(extents) => {
-                    extents.check().map_err(PinnedInconsistency::Slab)?;
-                    cut += extents.usage().live + extents.usage().padding;
-                }
-                None if regions.is_idle(id) => idle += region.bytes(),
-                None => cut += region.bytes(),
-            }
-        }
-        let blocks = stats.live_bytes + stats.pending_bytes + stats.cached_bytes - idle;
+        regions.check().map_err(PinnedInconsistency::Slab)?;
+        let usage = regions.usage();
+        let cut = usage.cut;
+        let blocks = stats.live_bytes + stats.pending_bytes + stats.cached_bytes - usage.idle;
         if cut == blocks {
             Ok(())
         } else {

@@ -7,18 +7,25 @@ use piton_suballoc::SizeClass;
 /// Pages of host memory are counted in these, in bytes.
 pub(crate) const PAGE: u64 = 4096;
 
+/// Large pages of host memory, in bytes.
+pub(crate) const HUGE_PAGE: u64 = 2 << 20;
+
 /// How a [`PinnedPool`](crate::PinnedPool) is to behave. Sizes are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PinnedPoolConfig {
     /// Most memory to hold from the driver at once; at least one slab.
     pub cap_bytes: u64,
-    /// What is asked of the driver at a time for small blocks; a multiple of 4096, at most 1 GiB.
+    /// What is asked of the driver at a time for blocks that are smaller; a multiple of 4096, at most 1 GiB. A larger
+    /// block of a size class gets whole 2 MiB.
     pub slab_bytes: u64,
-    /// Requests above this get driver memory of their own, rounded to 4096 and kept for reuse; at most a quarter
-    /// of a slab, so that a slab serves several.
+    /// Requests up to this are rounded up to a size class; above, to 4096, cut from memory of that kind by best fit
+    /// and merged again. From 64 bytes to 1 GiB.
     pub large_above_bytes: u64,
     /// Free blocks of a size class that are passed between threads without a lock; from 1 to 65 536.
     pub queue_blocks: u32,
+    /// Most bytes of one size class that a thread keeps for itself, to be had without touching what threads share.
+    /// A class of which two blocks are more is not kept; 0 keeps none.
+    pub magazine_bytes: u64,
     /// What to do where the system refuses to lock pages.
     pub locking: Locking,
     /// The NUMA node to take memory from, where the system has several.
@@ -26,13 +33,14 @@ pub struct PinnedPoolConfig {
 }
 
 impl Default for PinnedPoolConfig {
-    /// At most 16 GiB in slabs of 4 MiB, locked.
+    /// At most 16 GiB in slabs of 4 MiB, locked; exact sizes above 32 MiB; a thread keeps up to 8 MiB of a class.
     fn default() -> Self {
         Self {
             cap_bytes: 16 << 30,
             slab_bytes: 4 << 20,
-            large_above_bytes: 1 << 20,
-            queue_blocks: 256,
+            large_above_bytes: 32 << 20,
+            queue_blocks: 1024,
+            magazine_bytes: 8 << 20,
             locking: Locking::Required,
             numa_node: None,
         }
@@ -42,6 +50,20 @@ impl Default for PinnedPoolConfig {
 impl PinnedPoolConfig {
     const MAX_SLAB: u64 = 1 << 30;
     const MAX_QUEUE: u32 = 1 << 16;
+    /// Half a magazine of small blocks: more would be kept idle for no gain, see `docs/benchmarks.md`.
+    const MAX_HALF: u64 = 32;
+
+    /// How many blocks of `class` make half a magazine; none if a thread keeps none of them.
+    pub(crate) fn half_magazine(&self, class: SizeClass) -> Option<usize> {
+        let half = (self.magazine_bytes / 2 / class.bytes()).min(Self::MAX_HALF);
+        usize::try_from(half).ok().filter(|half| *half > 0)
+    }
+
+    /// The size classes of small requests, smallest first.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = SizeClass> {
+        let largest = SizeClass::for_bytes(self.large_above_bytes);
+        SizeClass::all().take_while(move |class| Some(*class) <= largest)
+    }
 
     /// Whether every setting can take effect.
     ///
@@ -58,7 +80,7 @@ impl PinnedPoolConfig {
             });
         }
         let threshold = self.large_above_bytes;
-        let (minimum, maximum) = (SizeClass::GRAIN, slab / 4);
+        let (minimum, maximum) = (SizeClass::GRAIN, Self::MAX_SLAB);
         if !(minimum..=maximum).contains(&threshold) {
             return Err(PinnedError::InvalidLargeThreshold {
                 given: threshold,

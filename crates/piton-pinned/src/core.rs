@@ -4,18 +4,23 @@
 //! ```text
 //!            request
 //!               |                       a miss goes down, a hit stops
-//!     free list of its class  <----------------------+
-//!     completed pending blocks  --> free lists       |
-//!     a cut of a slab already held                   |
-//!     the driver (under the cap)                     |
-//!     everything unused merged or given back, once more
-//!               |                                    |
-//!             block --dropped--> uses complete? -----+
-//!                                     | no           |
-//!                                  pending ----------+ when complete
+//!     the thread's magazine, then its depot  <---------+
+//!     completed pending blocks  --> the magazine        |
+//!     a cut of a region already held                    |
+//!     the driver (under the cap)                        |
+//!     everything unused merged or given back, once more |
+//!               |                                       |
+//!             block --dropped--> uses complete? --------+
+//!                                     | no              |
+//!                                  pending -------------+ when complete
 //! ```
-//! Lock order: each of the free lists', the pending list's and the regions' locks is held alone. No driver call
-//! is made under any.
+//! Lock order: each of the depots', the counters', the pending list's and the regions' locks is held alone. No driver
+//! call is made under any.
+//!
+//! # How a pool ends
+//! The pool's handles have a ticket between them, each block has one, and so has each thread that keeps something of
+//! the pool. When the last handle goes, the pool is *closed*: a block that is dropped from then on goes to its depot,
+//! and the thread that drops it gives up what it keeps. With the last ticket the memory goes back.
 
 #![expect(
     unsafe_code,
@@ -24,19 +29,24 @@
 
 use crate::{
     Leftovers, PinnedError, PinnedPoolConfig,
+    class_counts::AllCounters,
     config::PAGE,
-    counters::Counters,
-    free_list::FreeList,
+    events::Events,
     leftovers::{Leftover, Remains},
+    magazine::Depot,
     pending::Pending,
     regions::Regions,
     request::Request,
     source::Source,
     span::{RegionId, Span},
+    thread_cache,
+    tickets::Ticket,
 };
 use piton_driver::{ErrorKind, HostAllocation};
-use piton_suballoc::SizeClass;
-use piton_sync::Mutex;
+use piton_sync::{
+    CachePadded, Mutex,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
 use piton_timeline::{Frontier, Timeline};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -47,77 +57,110 @@ pub(crate) struct Core {
     pub(crate) timeline: Arc<Timeline>,
     pub(crate) config: PinnedPoolConfig,
     pub(crate) leftovers: Leftovers,
-    pub(crate) counters: Counters,
+    pub(crate) counters: AllCounters,
+    pub(crate) events: Events,
     /// By number of the size class.
-    pub(crate) free: Vec<FreeList<Span>>,
+    pub(crate) depots: Vec<Depot<Span>>,
+    /// How many blocks make half a magazine, for the classes that threads keep.
+    pub(crate) halves: Vec<usize>,
+    /// Grows when threads are to give up what they keep.
+    pub(crate) recall: CachePadded<AtomicU64>,
+    closed: CachePadded<AtomicBool>,
     pub(crate) pending: Pending<Span>,
     pub(crate) regions: Mutex<Regions>,
 }
 
+/// A span that was taken, and the reference to the pool that goes with it.
+pub(crate) type Taken = (Span, Ticket<Core>);
+
 impl Core {
+    /// # Errors
+    /// [`PinnedError::Books`], which does not happen with the units used here.
     pub(crate) fn new(
         source: Source,
         timeline: Arc<Timeline>,
         config: PinnedPoolConfig,
         leftovers: Leftovers,
-    ) -> Self {
-        let largest = SizeClass::for_bytes(config.large_above_bytes);
-        let classes = largest.map_or(0, |class| class.index() + 1);
+    ) -> Result<Self, PinnedError> {
+        let halves: Vec<usize> = config
+            .classes()
+            .map_while(|class| config.half_magazine(class))
+            .collect();
         let queue_blocks = usize::try_from(config.queue_blocks).unwrap_or(usize::MAX);
-        Self {
+        let batches = |class: usize| queue_blocks / halves.get(class).copied().unwrap_or(1);
+        let classes = config.classes().count();
+        Ok(Self {
             source: Arc::new(source),
             timeline,
             config,
             leftovers,
-            counters: Counters::default(),
-            free: (0..classes).map(|_| FreeList::new(queue_blocks)).collect(),
+            counters: AllCounters::new(classes),
+            events: Events::default(),
+            depots: (0..classes)
+                .map(|class| Depot::new(batches(class)))
+                .collect(),
+            halves,
+            recall: CachePadded::new(AtomicU64::new(0)),
+            closed: CachePadded::new(AtomicBool::new(false)),
             pending: Pending::new(),
-            regions: Mutex::new(Regions::default()),
-        }
+            regions: Mutex::new(Regions::new()?),
+        })
     }
 
-    /// Takes memory for a request; see the picture above.
-    pub(crate) fn take(&self, request: &Request) -> Result<Span, PinnedError> {
-        if let Some(span) = self.take_cached(request) {
-            self.counters.hit();
-            return Ok(span);
-        }
-        let taken = self
-            .take_cut(request)
-            .map_or_else(|| self.grow(request), Ok);
-        if let Err(error) = &taken
-            && is_shortage(error)
-            && self.make_room(request, error)
-        {
-            return self
-                .take_cut(request)
-                .map_or_else(|| self.grow(request), Ok)
-                .inspect_err(|_| self.counters.failure());
-        }
-        taken.inspect_err(|_| self.counters.failure())
+    /// Whether the last handle has gone.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
-    /// Takes a block back. It may be handed out again once `uses` are complete.
-    pub(crate) fn give_back(&self, span: Span, mut uses: Frontier) {
+    /// Parks a block until `uses` are complete. Hands it back if they are.
+    fn park(&self, span: Span, mut uses: Frontier) -> Option<Span> {
         uses.retain_pending(&self.timeline);
-        if let Some(span) = self.pending.park(span, uses) {
-            self.shelve(span);
+        self.pending.park(span, uses)
+    }
+
+    /// Puts a block nobody uses where any thread finds it.
+    pub(crate) fn shelve(&self, span: Span) {
+        match span.class.and_then(|class| self.depots.get(class.index())) {
+            Some(depot) => depot.put(vec![span]),
+            None => self.regions.lock().put_back(&span),
         }
     }
 
-    /// Moves blocks whose uses have become complete to the free lists.
+    /// Moves blocks whose uses have become complete to the depots, those of one class together.
     pub(crate) fn collect(&self) {
-        let complete = self.pending.take_complete(&self.timeline);
-        complete.into_iter().for_each(|span| self.shelve(span));
+        let mut complete = self.pending.take_complete(&self.timeline);
+        complete.sort_by_key(|span| span.class);
+        for spans in complete.chunk_by(|one, next| one.class == next.class) {
+            let class = spans
+                .first()
+                .and_then(|span| span.class)
+                .map(|class| class.index());
+            match class.and_then(|class| Some((class, self.depots.get(class)?))) {
+                Some((class, depot)) => {
+                    let half = self.halves.get(class).copied().unwrap_or(1);
+                    spans
+                        .chunks(half)
+                        .for_each(|batch| depot.put(batch.to_vec()));
+                }
+                None => spans.iter().for_each(|span| self.shelve(*span)),
+            }
+        }
     }
 
     /// Puts everything free back into the books, where neighbours merge, then gives regions of which nothing is out
-    /// back to the driver until at most `keep` bytes are held. Returns the bytes given back.
-    pub(crate) fn trim(&self, keep: u64) -> u64 {
+    /// back to the driver until at most `keep` bytes are held. Returns the bytes given back. What threads keep is
+    /// theirs: see [`trim`].
+    fn release(&self, keep: u64) -> u64 {
         self.collect();
-        let free: Vec<Span> = self.free.iter().flat_map(FreeList::drain).collect();
+        let free: Vec<Span> = self
+            .depots
+            .iter()
+            .flat_map(Depot::drain)
+            .flatten()
+            .collect();
         let mut regions = self.regions.lock();
-        free.into_iter().for_each(|span| regions.put_back(span));
+        free.iter().for_each(|span| regions.put_back(span));
         let removed = regions.remove_unused(keep);
         drop(regions);
         let bytes = removed.iter().map(|allocation| allocation.bytes as u64);
@@ -128,27 +171,21 @@ impl Core {
         bytes
     }
 
-    fn take_cached(&self, request: &Request) -> Option<Span> {
-        let listed = request.listed_class();
-        let list = listed.and_then(|class| self.free.get(class.index()));
-        if let Some(span) = list.and_then(FreeList::pop) {
-            return Some(span);
-        }
-        self.collect();
-        match request.class {
-            Some(_) => list.and_then(FreeList::pop),
-            None => self.regions.lock().take(request),
-        }
+    /// A block of the depot for a thread that keeps none.
+    fn take_from_depot(&self, request: &Request) -> Option<Span> {
+        let depot = self.depots.get(request.listed_class()?.index())?;
+        let mut batch = depot.take()?;
+        let span = batch.pop();
+        depot.put(batch);
+        span
     }
 
     fn take_cut(&self, request: &Request) -> Option<Span> {
-        let span = self.regions.lock().take(request)?;
-        self.counters.cut();
-        Some(span)
+        self.regions.lock().take(request)
     }
 
-    /// Asks the driver for a slab or, for a large request, for a region of its own. May block.
-    fn grow(&self, request: &Request) -> Result<Span, PinnedError> {
+    /// Asks the driver for a region. May block.
+    fn grow(&self, request: &Request) -> Result<(), PinnedError> {
         self.leftovers.sweep();
         let (slab, cap) = (self.config.slab_bytes, self.config.cap_bytes);
         let reserved = self.regions.lock().reserve(request, slab, cap);
@@ -156,24 +193,12 @@ impl Core {
         let allocated = self.source.allocate(reserved);
         let mut regions = self.regions.lock();
         let allocation = allocated.inspect_err(|_| regions.unreserve(reserved))?;
-        let span = regions.add(allocation, reserved, request);
+        let added = regions.add(allocation, reserved, request.class);
         drop(regions);
-        self.counters.miss();
-        span.ok_or_else(|| self.cap_reached(request))
-    }
-
-    /// Merges and gives back what nobody uses, to make room for a request that failed for want of it. Whether
-    /// trying again may help.
-    fn make_room(&self, request: &Request, error: &PinnedError) -> bool {
-        let held = self.regions.lock().held();
-        let limit = match error {
-            PinnedError::CapReached { cap, .. } => *cap,
-            _ => held,
-        };
-        let free: u64 = self.cached_bytes() + self.regions.lock().idle_bytes();
-        let wanted = request.bytes.next_multiple_of(PAGE);
-        let given_back = self.trim(limit.saturating_sub(wanted));
-        given_back > 0 || free > 0
+        added.map_err(|(allocation, error)| {
+            self.free(allocation);
+            PinnedError::Books(error)
+        })
     }
 
     fn cap_reached(&self, request: &Request) -> PinnedError {
@@ -187,20 +212,118 @@ impl Core {
         }
     }
 
-    /// Puts a block nobody uses where the next request finds it.
-    pub(crate) fn shelve(&self, span: Span) {
-        let class = span.extent.and_then(|_| SizeClass::for_bytes(span.bytes));
-        match class.and_then(|class| self.free.get(class.index())) {
-            Some(list) => list.push(span),
-            None => self.regions.lock().put_back(span),
-        }
-    }
-
     fn free(&self, allocation: HostAllocation) {
         // SAFETY: the books gave the allocation up, so every span of it had been put back; a span is put back when
         // its block is gone and its uses are complete, so neither a reference nor a command is left.
         unsafe { self.source.free(allocation) }
     }
+}
+
+/// Takes memory for a request; see the picture above.
+///
+/// # Errors
+/// [`PinnedError::CapReached`], [`PinnedError::Driver`], [`PinnedError::Books`].
+#[inline]
+pub(crate) fn take(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedError> {
+    if let Some(class) = request.listed_class()
+        && let Some(taken) = thread_cache::take(core, class.index(), request.asked)
+    {
+        return Ok(taken);
+    }
+    take_slowly(core, request)
+}
+
+/// As [`take`], when neither the thread nor the depot has anything.
+#[cold]
+fn take_slowly(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedError> {
+    core.collect();
+    if let Some(class) = request.listed_class()
+        && let Some(taken) = thread_cache::take(core, class.index(), request.asked)
+    {
+        return Ok(taken);
+    }
+    let span = match core.take_from_depot(request) {
+        Some(span) => span,
+        None => take_from_books(core, request).inspect_err(|_| core.events.failure())?,
+    };
+    let ticket = thread_cache::note_out(core, &span, request.asked);
+    Ok((span, ticket))
+}
+
+fn take_from_books(core: &Ticket<Core>, request: &Request) -> Result<Span, PinnedError> {
+    let taken = cut_or_grow(core, request);
+    match &taken {
+        Err(error) if is_shortage(error) && make_room(core, request, error) => {
+            cut_or_grow(core, request)
+        }
+        _ => taken,
+    }
+}
+
+fn cut_or_grow(core: &Core, request: &Request) -> Result<Span, PinnedError> {
+    if let Some(span) = core.take_cut(request) {
+        core.events.cut();
+        return Ok(span);
+    }
+    core.grow(request)?;
+    let span = core.take_cut(request);
+    // Another thread may have taken what was meant for this one.
+    let span = span.ok_or_else(|| core.cap_reached(request))?;
+    core.events.miss();
+    Ok(span)
+}
+
+/// Merges and gives back what nobody uses, to make room for a request that failed for want of it. Whether
+/// trying again may help.
+fn make_room(core: &Ticket<Core>, request: &Request, error: &PinnedError) -> bool {
+    let held = core.regions.lock().held();
+    let limit = match error {
+        PinnedError::CapReached { cap, .. } => *cap,
+        _ => held,
+    };
+    let free = core.cached_bytes() > 0;
+    let wanted = request.bytes.next_multiple_of(PAGE);
+    let given_back = trim(core, limit.saturating_sub(wanted));
+    given_back > 0 || free
+}
+
+/// Gives memory back as [`Core::release`] does, after what this thread keeps has gone to the depots. Other threads are
+/// asked for theirs, and give it at their next call.
+pub(crate) fn trim(core: &Ticket<Core>, keep: u64) -> u64 {
+    core.recall.fetch_add(1, Ordering::Relaxed);
+    thread_cache::flush(core);
+    core.release(keep)
+}
+
+/// Takes a block back. It may be handed out again once `uses` are complete.
+#[inline]
+pub(crate) fn give_back(core: Ticket<Core>, span: Span, uses: Frontier, asked: u64) {
+    if uses.is_empty() && !core.is_closed() && span.class.is_some() {
+        if let Err(core) = thread_cache::give(core, span, asked) {
+            give_back_slowly(core, span, uses, asked);
+        }
+        return;
+    }
+    give_back_slowly(core, span, uses, asked);
+}
+
+/// As [`give_back`], where the block does not go into a magazine at once.
+#[cold]
+fn give_back_slowly(core: Ticket<Core>, span: Span, uses: Frontier, asked: u64) {
+    if let Some(span) = core.park(span, uses) {
+        core.shelve(span);
+    }
+    if core.is_closed() {
+        thread_cache::forget(&core);
+    }
+    thread_cache::note_back(&core, &span, asked);
+}
+
+/// The last handle has gone: what threads keep is to be given up.
+pub(crate) fn close(core: &Ticket<Core>) {
+    core.closed.store(true, Ordering::Relaxed);
+    core.recall.fetch_add(1, Ordering::Relaxed);
+    thread_cache::forget(core);
 }
 
 /// Whether giving memory back may help.
@@ -222,15 +345,19 @@ impl Drop for Core {
             return;
         }
         let mut uses: BTreeMap<RegionId, Frontier> = BTreeMap::new();
+        let mut regions = self.regions.lock();
         for (span, awaited) in self.pending.drain() {
-            uses.entry(span.region).or_default().join(&awaited);
+            if let Some(region) = regions.region_of(&span) {
+                uses.entry(region).or_default().join(&awaited);
+            }
         }
-        let regions = self.regions.lock().drain();
-        for (id, region) in regions {
+        let drained = regions.drain();
+        drop(regions);
+        for (id, allocation) in drained {
             self.leftovers.keep(Leftover {
                 source: Arc::clone(&self.source),
                 timeline: Arc::clone(&self.timeline),
-                remains: Remains::Allocation(region.allocation),
+                remains: Remains::Allocation(allocation),
                 uses: uses.remove(&id).unwrap_or_default(),
             });
         }

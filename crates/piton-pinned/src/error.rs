@@ -1,6 +1,7 @@
 //! What can go wrong with page-locked memory.
 
 use piton_driver::{DeviceId, DriverError};
+use piton_suballoc::ConfigError;
 use piton_timeline::Frontier;
 use thiserror::Error;
 
@@ -70,7 +71,7 @@ pub enum PinnedError {
         given: u64,
         /// The smallest.
         minimum: u64,
-        /// The largest: a quarter of a slab.
+        /// The largest.
         maximum: u64,
     },
     /// The length of the free lists' queues cannot be used.
@@ -89,6 +90,9 @@ pub enum PinnedError {
         /// The slab size given.
         slab: u64,
     },
+    /// The pool's books cannot span that much memory.
+    #[error("the books of the pool: {0}")]
+    Books(#[from] ConfigError),
     /// The driver refused. A refused lock carries the size and the limit in force.
     #[error(transparent)]
     Driver(#[from] DriverError),

@@ -1,10 +1,9 @@
-//! Free blocks of one size class: a bounded lock-free queue, and a locked overflow for what it cannot hold.
+//! What any thread may take: a bounded lock-free queue, and a locked overflow for what it cannot hold.
 //!
 //! # The idea
 //! Taking and returning a block is one queue operation as long as the queue is neither empty nor full. Freeing
 //! must not fail, so what finds the queue full goes to the overflow; when the queue runs empty, half a queue is
-//! carried back at once. Caches in front of this list, one a thread, would exchange batches with it; nothing
-//! else would change.
+//! carried back at once. An item here is a batch of blocks: see the magazines, which exchange them.
 //!
 //! # Protocol
 //! | word | written by | order |
@@ -70,11 +69,6 @@ impl<T> FreeList<T> {
         items.append(&mut overflow);
         self.publish(overflow);
         items
-    }
-
-    /// How many items there are; a guess while other threads are at it.
-    pub(crate) fn len(&self) -> usize {
-        self.queue.len() + self.overflowed.load(Ordering::Acquire)
     }
 
     #[cold]

@@ -1,8 +1,13 @@
 //! The pool, as a program holds it.
 
 use crate::{
-    Leftovers, PinnedBlock, PinnedError, PinnedInconsistency, PinnedPoolConfig, PinnedStats,
-    Refused, RegisteredMemory, core::Core, request::Request, source::Source,
+    Leftovers, PinnedBlock, PinnedClassStats, PinnedError, PinnedInconsistency, PinnedPoolConfig,
+    PinnedStats, Refused, RegisteredMemory, check,
+    core::{self, Core},
+    request::Request,
+    source::Source,
+    thread_cache,
+    tickets::Ticket,
 };
 use piton_driver::{Device, HostMemoryOptions};
 use piton_timeline::Timeline;
@@ -14,7 +19,21 @@ use std::sync::Arc;
 /// may block on the driver says so.
 #[derive(Clone, Debug)]
 pub struct PinnedPool {
-    core: Arc<Core>,
+    handle: Arc<Handle>,
+}
+
+/// What the handles share: the pool is closed when it goes.
+#[derive(Debug)]
+struct Handle {
+    core: Ticket<Core>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if !self.core.timeline.is_forked() {
+            core::close(&self.core);
+        }
+    }
 }
 
 impl PinnedPool {
@@ -47,8 +66,9 @@ impl PinnedPool {
             numa_node: config.numa_node,
         };
         let source = Source::new(device, options)?;
-        let core = Arc::new(Core::new(source, timeline, config, leftovers));
-        Ok(Self { core })
+        let core = Ticket::new(Core::new(source, timeline, config, leftovers)?);
+        let handle = Arc::new(Handle { core });
+        Ok(Self { handle })
     }
 
     /// A block of at least `bytes` bytes at a multiple of 64. Blocks on the driver when nothing the pool holds
@@ -70,9 +90,9 @@ impl PinnedPool {
         bytes: usize,
         alignment: usize,
     ) -> Result<PinnedBlock, PinnedError> {
-        let request = Request::new(bytes, alignment, &self.core.config)?;
-        let span = self.core.take(&request)?;
-        Ok(PinnedBlock::new(Arc::clone(&self.core), span, bytes))
+        let request = Request::new(bytes, alignment, &self.core().config)?;
+        let (span, ticket) = core::take(self.core(), &request)?;
+        Ok(PinnedBlock::new(ticket, span, bytes))
     }
 
     /// Makes memory the program owns usable in copies of the device, until the guard is dropped. May block on the driver.
@@ -85,50 +105,65 @@ impl PinnedPool {
     ) -> Result<RegisteredMemory, Refused<Box<[u8]>>> {
         RegisteredMemory::new(
             memory.into(),
-            Arc::clone(&self.core.source),
-            Arc::clone(&self.core.timeline),
-            self.core.leftovers.clone(),
+            Arc::clone(&self.core().source),
+            Arc::clone(&self.core().timeline),
+            self.core().leftovers.clone(),
         )
     }
 
     /// Makes blocks whose last uses have become complete available. Happens by itself when a request finds its
     /// free list empty.
     pub fn collect(&self) {
-        self.core.collect();
+        self.core().collect();
     }
 
     /// Gives memory of which no byte is in use back to the driver, until at most `keep_bytes` are held. Returns the bytes
-    /// given back. Calls the driver, which may block; its refusals go to the device's error slot.
+    /// given back. What other threads keep they give up at their next call, for the next trim to find. Calls the driver, which may block; its refusals go to the device's error slot.
     pub fn trim(&self, keep_bytes: u64) -> u64 {
-        self.core.leftovers.sweep();
-        self.core.trim(keep_bytes)
+        self.core().leftovers.sweep();
+        core::trim(self.core(), keep_bytes)
     }
 
     /// The numbers. Costs a walk over slabs and pending blocks.
     pub fn stats(&self) -> PinnedStats {
-        self.core.stats()
+        self.core().stats()
     }
 
-    /// Walks everything the pool holds. Exact only while no other thread is in a call of the pool.
+    /// The numbers of each size class, smallest first, and of all exact sizes last.
+    pub fn class_stats(&self) -> Vec<PinnedClassStats> {
+        self.core().class_stats()
+    }
+
+    /// Gives what this thread keeps to the blocks that any thread may take, as it happens by itself when the thread
+    /// ends. For a thread that has done its share and goes on living.
+    pub fn flush_thread(&self) {
+        thread_cache::flush(self.core());
+    }
+
+    /// Walks everything the pool holds, but what other threads keep. Exact only while no other thread is in a call of the pool.
     ///
     /// # Errors
     /// What does not add up.
     pub fn check(&self) -> Result<(), PinnedInconsistency> {
-        self.core.check()
+        check::check(self.core())
     }
 
     /// How the pool was configured.
     pub fn config(&self) -> &PinnedPoolConfig {
-        &self.core.config
+        &self.core().config
     }
 
     /// The device whose host memory this is.
     pub fn device(&self) -> &Arc<dyn Device> {
-        self.core.source.device()
+        self.core().source.device()
     }
 
     /// Where memory goes that a device still uses when the pool's last handle is dropped.
     pub fn leftovers(&self) -> Leftovers {
-        self.core.leftovers.clone()
+        self.core().leftovers.clone()
+    }
+
+    fn core(&self) -> &Ticket<Core> {
+        &self.handle.core
     }
 }

@@ -1,70 +1,158 @@
-//! The books of the memory held from the driver: slabs that are cut into blocks, and regions that are one block.
+//! The books of the memory held from the driver: slabs for blocks of the size classes, regions for exact sizes.
 //!
 //! # The idea
-//! A *region* is one driver allocation. A *slab* is a region with an index of extents: blocks of the size classes
-//! are cut out of it, and what is put back merges with its free neighbours. A large request has a region of its own
-//! that is *idle* between uses. Free lists sit above: what they hold is cut, as far as the books are concerned,
-//! until it is put back here.
+//! A *region* is one driver allocation. There are two indices over regions: blocks of the size classes are cut out of
+//! *slabs* in units of 64 bytes; large requests get whole pages, as many as they need, from regions that were asked of
+//! the driver for such requests. Either index finds the best fit over all its regions at once, and what is put back
+//! merges with its free neighbours. Depots and magazines sit above: what they hold is cut, as far as the books are
+//! concerned, until it is put back here.
 //!
 //! # Invariants
 //! - A span handed out is disjoint from all others that have not been put back.
 //! - A region leaves the books only when nothing of it is out.
 //! - `held` is the bytes of all regions plus what has been reserved for driver calls under way.
+//! - Each range of an index begins at a multiple of a page, as its region does, so that what is aligned in the one is
+//!   aligned in the other.
 //!
 //! Plain data behind the pool's lock; makes no driver call.
 
 use crate::{
+    config::PAGE,
     request::Request,
     span::{RegionId, Span},
 };
 use piton_driver::HostAllocation;
-use piton_suballoc::{Domain, SizeClass, Tlsf};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    num::NonZeroUsize,
-};
+use piton_suballoc::{ConfigError, Domain, Inconsistency, SizeClass, Tlsf};
+use std::{collections::BTreeMap, num::NonZeroUsize};
 
-/// A driver allocation, and what is known of it.
+/// The regions of one kind, and the index of what is free in them.
 #[derive(Debug)]
-pub(crate) struct Region {
-    pub(crate) allocation: HostAllocation,
-    /// The books of a slab; none for a region that is one block.
-    pub(crate) extents: Option<Tlsf>,
-}
-
-impl Region {
-    pub(crate) fn bytes(&self) -> u64 {
-        self.allocation.bytes as u64
-    }
+struct Books {
+    index: Tlsf,
+    /// By where its range starts in the index.
+    regions: BTreeMap<u64, HostAllocation>,
 }
 
 /// Everything held from the driver.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Regions {
-    regions: BTreeMap<RegionId, Region>,
-    /// Regions of one block that nobody uses, by size.
-    idle: BTreeSet<(u64, RegionId)>,
-    next: u64,
+    slabs: Books,
+    exact: Books,
     held: u64,
 }
 
+/// What regions hold, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RegionUsage {
+    pub(crate) held: u64,
+    pub(crate) locked: u64,
+    /// Cut out of slabs or taken from exact regions.
+    pub(crate) cut: u64,
+    /// Of slabs: not cut.
+    pub(crate) uncut: u64,
+    /// Of exact regions: not taken.
+    pub(crate) idle: u64,
+}
+
+impl Books {
+    fn new(unit: u64) -> Result<Self, ConfigError> {
+        Ok(Self {
+            index: Tlsf::empty(unit)?,
+            regions: BTreeMap::new(),
+        })
+    }
+
+    /// Enters a region. Hands it back if the index has no room for its range.
+    fn add(&mut self, allocation: HostAllocation) -> Result<(), (HostAllocation, ConfigError)> {
+        // What a driver gives beyond whole pages stays unused.
+        let bytes = allocation.bytes as u64 / PAGE * PAGE;
+        match self.index.add_range(bytes) {
+            Ok(offset) => {
+                self.regions.insert(offset, allocation);
+                Ok(())
+            }
+            Err(error) => Err((allocation, error)),
+        }
+    }
+
+    fn cut(&mut self, request: &Request) -> Option<Span> {
+        let (bytes, alignment) = (request.bytes, request.alignment);
+        let chunk = self.index.allocate(Domain::SHARED, bytes, alignment)?;
+        let (first, region) = self.regions.range(..=chunk.offset).next_back()?;
+        let inside = usize::try_from(chunk.offset - first).ok()?;
+        Some(Span {
+            // It lies inside the region, so the address neither wraps nor becomes zero.
+            start: region.start.map_addr(|start| start.saturating_add(inside)),
+            bytes: chunk.bytes,
+            offset: chunk.offset,
+            extent: chunk.id,
+            class: request.class,
+        })
+    }
+
+    fn put_back(&mut self, span: &Span) {
+        let freed = self.index.free(span.extent, Domain::SHARED, 0);
+        debug_assert_eq!(freed, Ok(()), "a span is put back once");
+    }
+
+    /// Where the ranges start of which nothing is out, in order of offset, and their bytes.
+    fn unused(&self) -> Vec<(u64, u64)> {
+        let ranges = self.index.ranges();
+        ranges
+            .filter(|range| range.free_in.is_some())
+            .map(|range| (range.offset, range.bytes))
+            .collect()
+    }
+
+    fn remove(&mut self, offset: u64) -> Option<HostAllocation> {
+        self.index.remove_range(offset, Domain::SHARED).ok()?;
+        self.regions.remove(&offset)
+    }
+
+    fn taken(&self) -> u64 {
+        let usage = self.index.usage();
+        usage.live + usage.padding
+    }
+
+    fn bytes(&self) -> u64 {
+        self.regions.values().map(bytes_of).sum()
+    }
+
+    fn locked(&self) -> u64 {
+        let locked = self.regions.values().filter(|region| region.is_locked);
+        locked.map(bytes_of).sum()
+    }
+
+    /// The region a span lies in, as the key of `regions`.
+    fn region_at(&self, offset: u64) -> Option<u64> {
+        let (first, _) = self.regions.range(..=offset).next_back()?;
+        Some(*first)
+    }
+}
+
 impl Regions {
+    /// No regions.
+    pub(crate) fn new() -> Result<Self, ConfigError> {
+        Ok(Self {
+            slabs: Books::new(SizeClass::GRAIN)?,
+            exact: Books::new(PAGE)?,
+            held: 0,
+        })
+    }
+
     pub(crate) fn held(&self) -> u64 {
         self.held
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (RegionId, &Region)> {
-        self.regions.iter().map(|(id, region)| (*id, region))
-    }
-
-    /// Bytes of regions of one block that nobody uses.
-    pub(crate) fn idle_bytes(&self) -> u64 {
-        self.idle.iter().map(|(bytes, _)| bytes).sum()
-    }
-
-    pub(crate) fn is_idle(&self, id: RegionId) -> bool {
-        let region = self.regions.get(&id);
-        region.is_some_and(|region| self.idle.contains(&(region.bytes(), id)))
+    pub(crate) fn usage(&self) -> RegionUsage {
+        let (slabs, exact) = (self.slabs.taken(), self.exact.taken());
+        RegionUsage {
+            held: self.held,
+            locked: self.slabs.locked() + self.exact.locked(),
+            cut: slabs + exact,
+            uncut: self.slabs.bytes() - slabs,
+            idle: self.exact.bytes() - exact,
+        }
     }
 
     /// Sets aside room under `cap` for a driver call; its bytes, or `None` if there is too little.
@@ -79,129 +167,96 @@ impl Regions {
         self.held -= bytes;
     }
 
-    /// Enters the memory that a reservation of `reserved` bytes has brought, and takes the request out of it.
+    /// Enters the memory that a reservation of `reserved` bytes has brought. Hands it back if the books are full.
     pub(crate) fn add(
         &mut self,
         allocation: HostAllocation,
         reserved: u64,
-        request: &Request,
-    ) -> Option<Span> {
-        let id = RegionId(self.next);
-        self.next += 1;
-        let bytes = allocation.bytes as u64;
-        self.held = self.held - reserved + bytes;
-        let whole = whole_span(id, &allocation);
-        let extents = request.class.and_then(|_| extents(bytes));
-        let is_slab = extents.is_some();
-        let region = Region {
-            allocation,
-            extents,
-        };
-        self.regions.insert(id, region);
-        if is_slab {
-            self.cut(request)
-        } else {
-            Some(whole)
-        }
+        class: Option<SizeClass>,
+    ) -> Result<(), (HostAllocation, ConfigError)> {
+        let bytes = bytes_of(&allocation);
+        self.held -= reserved;
+        self.of(class).add(allocation)?;
+        self.held += bytes;
+        Ok(())
     }
 
-    /// Takes memory for a request: a cut of a slab, or an idle region of about its size.
+    /// Takes memory for a request, the best fit there is.
     pub(crate) fn take(&mut self, request: &Request) -> Option<Span> {
-        match request.class {
-            Some(_) => self.cut(request),
-            None => self.take_idle(request),
-        }
+        self.of(request.class).cut(request)
     }
 
     /// Puts a span back.
-    pub(crate) fn put_back(&mut self, span: Span) {
-        let Some(region) = self.regions.get_mut(&span.region) else {
-            return;
-        };
-        match (&mut region.extents, span.extent) {
-            (Some(extents), Some(extent)) => {
-                let freed = extents.free(extent, Domain::SHARED, 0);
-                debug_assert_eq!(freed, Ok(()), "a span is put back once");
-            }
-            _ => {
-                self.idle.insert((span.bytes, span.region));
-            }
-        }
+    pub(crate) fn put_back(&mut self, span: &Span) {
+        self.of(span.class).put_back(span);
     }
 
-    /// Removes regions of which nothing is out until `held` is at most `keep`: the largest idle ones first, then slabs
-    /// from the newest on. They are the caller's to give back.
+    /// Removes regions of which nothing is out until `held` is at most `keep`: the largest exact ones first, then slabs
+    /// from the last range on. They are the caller's to give back.
     pub(crate) fn remove_unused(&mut self, keep: u64) -> Vec<HostAllocation> {
-        let idle = self.idle.iter().rev().map(|(_, id)| *id);
-        let slabs = self.regions.iter().rev();
-        let slabs = slabs
-            .filter(|(_, region)| region.extents.as_ref().is_some_and(Tlsf::is_unused))
-            .map(|(id, _)| *id);
-        let candidates: Vec<RegionId> = idle.chain(slabs).collect();
+        let mut exact = self.exact.unused();
+        exact.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
         let mut removed = Vec::new();
-        for id in candidates {
-            if self.held <= keep {
-                break;
+        for (offset, _) in exact {
+            if self.held > keep {
+                let region = self.exact.remove(offset);
+                removed.extend(self.let_go(region));
             }
-            removed.extend(self.remove(id));
+        }
+        for (offset, _) in self.slabs.unused().into_iter().rev() {
+            if self.held > keep {
+                let region = self.slabs.remove(offset);
+                removed.extend(self.let_go(region));
+            }
         }
         removed
     }
 
-    /// Takes everything out of the books.
-    pub(crate) fn drain(&mut self) -> BTreeMap<RegionId, Region> {
-        self.idle.clear();
-        self.held = 0;
-        std::mem::take(&mut self.regions)
-    }
-
-    fn remove(&mut self, id: RegionId) -> Option<HostAllocation> {
-        let region = self.regions.remove(&id)?;
-        self.idle.remove(&(region.bytes(), id));
-        self.held -= region.bytes();
-        Some(region.allocation)
-    }
-
-    fn cut(&mut self, request: &Request) -> Option<Span> {
-        self.regions.iter_mut().find_map(|(id, region)| {
-            let extents = region.extents.as_mut()?;
-            let chunk = extents.allocate(Domain::SHARED, request.bytes, request.alignment)?;
-            let offset = usize::try_from(chunk.offset).ok()?;
-            let start = region.allocation.start;
-            Some(Span {
-                // The offset lies inside the region, so the address neither wraps nor becomes zero.
-                start: start.map_addr(|address| address.saturating_add(offset)),
-                bytes: chunk.bytes,
-                region: *id,
-                extent: Some(chunk.id),
-            })
+    /// The region a span lies in.
+    pub(crate) fn region_of(&self, span: &Span) -> Option<RegionId> {
+        let books = match span.class {
+            Some(_) => &self.slabs,
+            None => &self.exact,
+        };
+        Some(RegionId {
+            is_slab: span.class.is_some(),
+            offset: books.region_at(span.offset)?,
         })
     }
 
-    fn take_idle(&mut self, request: &Request) -> Option<Span> {
-        let (bytes, id) = *self.idle.range((request.bytes, RegionId(0))..).next()?;
-        let region = self.regions.get(&id)?;
-        if !request.is_served_by(&region.allocation) {
-            return None;
+    /// Takes everything out of the books.
+    pub(crate) fn drain(&mut self) -> Vec<(RegionId, HostAllocation)> {
+        self.held = 0;
+        let mut all = Vec::new();
+        for (is_slab, books) in [(true, &mut self.slabs), (false, &mut self.exact)] {
+            let regions = std::mem::take(&mut books.regions).into_iter();
+            all.extend(regions.map(|(offset, region)| (RegionId { is_slab, offset }, region)));
         }
-        self.idle.remove(&(bytes, id));
-        Some(whole_span(id, &region.allocation))
+        all
+    }
+
+    /// Walks the books of both kinds.
+    pub(crate) fn check(&self) -> Result<(), Inconsistency> {
+        self.slabs.index.check()?;
+        self.exact.index.check()
+    }
+
+    fn let_go(&mut self, region: Option<HostAllocation>) -> Option<HostAllocation> {
+        let region = region?;
+        self.held -= bytes_of(&region);
+        Some(region)
+    }
+
+    fn of(&mut self, class: Option<SizeClass>) -> &mut Books {
+        match class {
+            Some(_) => &mut self.slabs,
+            None => &mut self.exact,
+        }
     }
 }
 
-fn whole_span(region: RegionId, allocation: &HostAllocation) -> Span {
-    Span {
-        start: allocation.start,
-        bytes: allocation.bytes as u64,
-        region,
-        extent: None,
-    }
-}
-
-/// Books for a slab of `bytes` bytes. What a driver gives beyond a multiple of the grain stays unused.
-fn extents(bytes: u64) -> Option<Tlsf> {
-    let capacity = bytes / SizeClass::GRAIN * SizeClass::GRAIN;
-    Tlsf::new(capacity, SizeClass::GRAIN).ok()
+fn bytes_of(region: &HostAllocation) -> u64 {
+    region.bytes as u64
 }
 
 /// The last address of a span, for whoever compares spans.

@@ -1,7 +1,9 @@
 //! A request, checked and rounded to what the pool will take for it.
 
-use crate::{PinnedError, PinnedPoolConfig, config::PAGE};
-use piton_driver::HostAllocation;
+use crate::{
+    PinnedError, PinnedPoolConfig,
+    config::{HUGE_PAGE, PAGE},
+};
 use piton_suballoc::SizeClass;
 
 /// What is to be taken for a request.
@@ -13,7 +15,7 @@ pub(crate) struct Request {
     pub(crate) bytes: u64,
     /// What the start must be a multiple of.
     pub(crate) alignment: u64,
-    /// Its size class, unless it gets a region of its own.
+    /// Its size class, unless it is of an exact size.
     pub(crate) class: Option<SizeClass>,
 }
 
@@ -57,17 +59,13 @@ impl Request {
     pub(crate) fn driver_bytes(&self, slab_bytes: u64, room: u64) -> Option<u64> {
         let wanted = match self.class {
             // Near the cap a smaller slab is better than none.
-            Some(_) => slab_bytes.min(room / PAGE * PAGE),
+            Some(_) if self.bytes <= slab_bytes => slab_bytes.min(room / PAGE * PAGE),
+            Some(_) => self
+                .bytes
+                .next_multiple_of(HUGE_PAGE)
+                .min(room / PAGE * PAGE),
             None => self.bytes,
         };
         (wanted >= self.bytes && wanted <= room).then_some(wanted)
-    }
-
-    /// Whether an idle region is of a size for this request: what it would get fresh, or at most a quarter more
-    /// than was asked for.
-    pub(crate) fn is_served_by(&self, region: &HostAllocation) -> bool {
-        let bytes = region.bytes as u64;
-        let is_close = bytes.saturating_sub(self.asked) <= self.asked / 4;
-        self.class.is_none() && bytes >= self.bytes && (bytes == self.bytes || is_close)
     }
 }

@@ -5,12 +5,16 @@
     reason = "memory that belongs to no thread is carried between threads as a pointer"
 )]
 
-use piton_suballoc::ExtentId;
+use piton_suballoc::{ExtentId, SizeClass};
 use std::ptr::NonNull;
 
 /// Which piece of driver memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct RegionId(pub(crate) u64);
+pub(crate) struct RegionId {
+    pub(crate) is_slab: bool,
+    /// Where its range starts in the index of its kind.
+    pub(crate) offset: u64,
+}
 
 /// A run of host memory out of a region.
 ///
@@ -24,9 +28,12 @@ pub(crate) struct RegionId(pub(crate) u64);
 pub(crate) struct Span {
     pub(crate) start: NonNull<u8>,
     pub(crate) bytes: u64,
-    pub(crate) region: RegionId,
-    /// Its name in the books of a slab; none for a span that is a whole region.
-    pub(crate) extent: Option<ExtentId>,
+    /// Where it starts in the index it was cut from.
+    pub(crate) offset: u64,
+    /// Its name there.
+    pub(crate) extent: ExtentId,
+    /// Its size class; none for an exact size.
+    pub(crate) class: Option<SizeClass>,
 }
 
 // SAFETY: `start` is the only field that is not plainly `Send`; it points to memory that belongs to no thread and

@@ -1,6 +1,6 @@
 //! What the pool holds and how it has served, in numbers.
 
-use crate::{core::Core, free_list::FreeList};
+use crate::core::Core;
 use piton_suballoc::SizeClass;
 
 /// A pool's numbers at one time. Sizes are bytes.
@@ -35,6 +35,10 @@ pub struct PinnedStats {
     pub pending_bytes: u64,
     /// Bytes of free blocks, ready to be handed out.
     pub cached_bytes: u64,
+    /// Those of them that threads keep for themselves.
+    pub thread_bytes: u64,
+    /// Threads that keep something of the pool, or have since they began.
+    pub threads: u64,
     /// Bytes of slabs that are not cut into blocks.
     pub uncut_bytes: u64,
     /// Bytes held from the driver.
@@ -43,53 +47,89 @@ pub struct PinnedStats {
     pub locked_bytes: u64,
 }
 
+/// A size class's numbers at one time, over all threads. As far as [`PinnedStats`] is exact, so are these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PinnedClassStats {
+    /// Bytes of a block of the class; 0 for the entry of all blocks of exact size.
+    pub block_bytes: u64,
+    /// Blocks handed out so far.
+    pub handed_out: u64,
+    /// Blocks that are out.
+    pub live_blocks: u64,
+    /// Bytes asked for, of the blocks that are out.
+    pub requested_bytes: u64,
+    /// Free blocks that threads keep for themselves.
+    pub thread_blocks: u64,
+    /// Free blocks that any thread may take.
+    pub depot_blocks: u64,
+}
+
 impl Core {
     pub(crate) fn stats(&self) -> PinnedStats {
-        let counts = self.counters.counts();
         let calls = self.source.calls();
         let mut stats = PinnedStats {
-            hits: counts.hits,
-            cuts: counts.cuts,
-            misses: counts.misses,
-            failures: counts.failures,
+            cuts: self.events.cuts(),
+            misses: self.events.misses(),
+            failures: self.events.failures(),
             driver_allocations: calls.allocations,
             driver_frees: calls.frees,
             leaked_bytes: calls.leaked_bytes,
-            live_blocks: counts.live_blocks,
-            live_bytes: counts.live_bytes,
-            requested_bytes: counts.requested_bytes,
-            cached_bytes: self.cached_bytes(),
+            live_bytes: self.events.exact_bytes(),
+            threads: self.counters.threads() as u64,
             ..PinnedStats::default()
         };
+        self.count_classes(&mut stats);
         self.pending.for_each(|span| {
             stats.pending_blocks += 1;
             stats.pending_bytes += span.bytes;
         });
-        self.count_regions(&mut stats);
+        let usage = self.regions.lock().usage();
+        stats.held_bytes = usage.held;
+        stats.locked_bytes = usage.locked;
+        stats.uncut_bytes = usage.uncut;
+        stats.cached_bytes += usage.idle;
         stats
     }
 
-    /// Bytes in the free lists.
-    pub(crate) fn cached_bytes(&self) -> u64 {
-        let bytes_of = |(index, list): (usize, &FreeList<_>)| {
-            let class = SizeClass::from_index(index).map_or(0, SizeClass::bytes);
-            class * list.len() as u64
-        };
-        self.free.iter().enumerate().map(bytes_of).sum()
+    /// The numbers of each class, smallest first, and of exact sizes last.
+    pub(crate) fn class_stats(&self) -> Vec<PinnedClassStats> {
+        let sums = self.counters.sum().into_iter().enumerate();
+        sums.map(|(index, sum)| {
+            let depot = self.depots.get(index);
+            let class = depot.and(SizeClass::from_index(index));
+            PinnedClassStats {
+                block_bytes: class.map_or(0, SizeClass::bytes),
+                handed_out: sum.handed_out,
+                live_blocks: sum.live(),
+                requested_bytes: sum.live_requested(),
+                thread_blocks: sum.in_magazines(),
+                depot_blocks: depot.map_or(0, |depot| depot.items() as u64),
+            }
+        })
+        .collect()
     }
 
-    fn count_regions(&self, stats: &mut PinnedStats) {
-        let regions = self.regions.lock();
-        stats.held_bytes = regions.held();
-        stats.cached_bytes += regions.idle_bytes();
-        for (_, region) in regions.iter() {
-            if region.allocation.is_locked {
-                stats.locked_bytes += region.bytes();
-            }
-            if let Some(extents) = &region.extents {
-                let usage = extents.usage();
-                stats.uncut_bytes += region.bytes() - usage.live - usage.padding;
-            }
+    /// Bytes of free blocks that threads keep, or any thread may take.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        let mut stats = PinnedStats::default();
+        self.count_classes(&mut stats);
+        stats.cached_bytes
+    }
+
+    /// Adds what classes say. Sums wrap where threads are at it, and are then of no use.
+    fn count_classes(&self, stats: &mut PinnedStats) {
+        let mut handed_out = 0_u64;
+        for class in self.class_stats() {
+            let bytes = |blocks: u64| blocks.wrapping_mul(class.block_bytes);
+            handed_out = handed_out.wrapping_add(class.handed_out);
+            let add = |sum: &mut u64, more: u64| *sum = sum.wrapping_add(more);
+            add(&mut stats.live_blocks, class.live_blocks);
+            add(&mut stats.live_bytes, bytes(class.live_blocks));
+            add(&mut stats.requested_bytes, class.requested_bytes);
+            add(&mut stats.thread_bytes, bytes(class.thread_blocks));
+            add(&mut stats.cached_bytes, bytes(class.thread_blocks));
+            add(&mut stats.cached_bytes, bytes(class.depot_blocks));
         }
+        stats.hits = handed_out.saturating_sub(stats.cuts + stats.misses);
     }
 }

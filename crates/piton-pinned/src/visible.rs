@@ -87,6 +87,17 @@ impl Visible {
         uses
     }
 
+    /// All uses recorded, which are forgotten.
+    #[inline]
+    pub(crate) fn take_uses(&mut self) -> Frontier {
+        let mut uses = std::mem::take(self.reads.get_mut());
+        if uses.is_empty() {
+            return std::mem::take(&mut self.writes);
+        }
+        uses.join(&self.writes);
+        uses
+    }
+
     pub(crate) fn writes(&self) -> &Frontier {
         &self.writes
     }

@@ -74,11 +74,11 @@ fn a_setting_that_cannot_take_effect_is_refused_with_its_numbers() {
         assert!(matches!(refused, PinnedError::InvalidSlab { given, .. } if given == slab));
     }
     assert_eq!(
-        refusal(|config| config.large_above_bytes = SLAB / 4 + 1),
+        refusal(|config| config.large_above_bytes = (1 << 30) + 1),
         PinnedError::InvalidLargeThreshold {
-            given: SLAB / 4 + 1,
+            given: (1 << 30) + 1,
             minimum: 64,
-            maximum: SLAB / 4,
+            maximum: 1 << 30,
         }
     );
     assert!(matches!(
@@ -184,17 +184,25 @@ fn a_freed_block_waits_for_its_last_use_and_nobody_else_waits_for_it() {
 }
 
 #[test]
-fn a_large_block_is_whole_pages_and_kept_for_the_next() {
+fn a_large_block_is_whole_pages_of_the_best_fit_and_merges_again() {
     let Bench { pool, .. } = plain();
-    let block = pool.allocate(50_000).unwrap();
-    assert_eq!(block.capacity(), 53_248);
-    let at = block.as_ptr();
-    drop(block);
-    let near = pool.allocate(45_000).unwrap();
-    assert_eq!(near.as_ptr(), at, "a quarter too large will do");
-    drop(near);
-    let small = pool.allocate(20_000).unwrap();
-    assert_ne!(small.as_ptr(), at, "more is a waste");
+    let wide = pool.allocate(100_000).unwrap();
+    let close = pool.allocate(50_000).unwrap();
+    assert_eq!((wide.capacity(), close.capacity()), (102_400, 53_248));
+    let (wide_at, close_at) = (wide.as_ptr(), close.as_ptr());
+    drop((wide, close));
+    let first = pool.allocate(45_000).unwrap();
+    assert_eq!((first.as_ptr(), first.capacity()), (close_at, 45_056));
+    let second = pool.allocate(45_000).unwrap();
+    assert_eq!(
+        second.as_ptr(),
+        wide_at,
+        "what is left of the other is too small"
+    );
+    let third = pool.allocate(57_344).unwrap();
+    assert_eq!(third.as_ptr().addr().get(), wide_at.addr().get() + 45_056);
+    drop((second, third, first));
+    assert_eq!(pool.allocate(102_400).unwrap().as_ptr(), wide_at);
     assert_eq!(pool.stats().driver_allocations, 2);
     pool.check().unwrap();
 }

@@ -13,7 +13,9 @@
 mod fake;
 
 use fake::{Ability, FakeDevice};
-use piton_pinned::{Leftovers, PinnedBlock, PinnedError, PinnedPool, PinnedPoolConfig};
+use piton_pinned::{
+    Leftovers, PinnedBlock, PinnedClassStats, PinnedError, PinnedPool, PinnedPoolConfig,
+};
 use piton_timeline::{Lane, Timeline};
 use proptest::prelude::*;
 use std::{ops::Range, ptr::NonNull, sync::Arc};
@@ -101,6 +103,7 @@ impl Machine {
             slab_bytes: 64 << 10,
             large_above_bytes: 16 << 10,
             queue_blocks: 2,
+            magazine_bytes: 8 << 10,
             ..PinnedPoolConfig::default()
         };
         let pool = PinnedPool::new(device.clone(), timeline.clone(), config).unwrap();
@@ -276,6 +279,12 @@ impl Machine {
             .map(|o| o.capacity)
             .sum();
         assert_eq!(stats.live_bytes, live as u64);
+        let classes = self.pool.class_stats();
+        let sum = |of: fn(&PinnedClassStats) -> u64| classes.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|class| class.live_blocks), stats.live_blocks);
+        let live = self.owned.iter().filter(|o| o.block.is_some());
+        let asked: usize = live.map(|o| o.bytes).sum();
+        assert_eq!(sum(|class| class.requested_bytes), asked as u64);
         assert!(stats.pending_bytes >= under_device as u64);
         assert!(stats.held_bytes <= CAP);
         assert_eq!(

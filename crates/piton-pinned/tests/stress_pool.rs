@@ -62,10 +62,14 @@ fn blocks_freed_by_other_threads_are_reused_and_accounted_for() {
     let (to_second, second) = mpsc::sync_channel(8);
     thread::scope(|scope| {
         let boxes = [(1, first, to_second), (2, second, to_first)];
-        for (mark, inbox, outbox) in boxes {
+        let threads = boxes.map(|(mark, inbox, outbox)| {
             let lane = timeline.register(None).unwrap();
             let pool = pool.clone();
-            scope.spawn(move || work(&pool, &lane, mark, &inbox, &outbox));
+            scope.spawn(move || work(&pool, &lane, mark, &inbox, &outbox))
+        });
+        // A scope ends before its threads have given back what they kept; a join does not.
+        for thread in threads {
+            thread.join().unwrap();
         }
     });
     pool.collect();

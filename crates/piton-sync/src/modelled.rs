@@ -41,6 +41,11 @@ impl<T> Mutex<T> {
         self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
     }
 
+    /// The content, for whoever borrows the lock alone.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(|e| e.into_inner())
+    }
+
     /// The content, for whoever owns the lock.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(|e| e.into_inner())

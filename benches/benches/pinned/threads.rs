@@ -1,0 +1,215 @@
+//! Time a call: one thread, two threads with blocks of their own, two threads that free each other's.
+
+use crate::{
+    clock::thread_time,
+    subject::{Subject, Visit, visit_all},
+};
+use comfy_table::Table;
+use piton_sync::{
+    atomic::{AtomicBool, Ordering},
+    thread,
+};
+use std::{hint::black_box, sync::mpsc, time::Duration};
+
+/// Blocks a thread has out while it works.
+const WINDOW: usize = 64;
+/// Blocks that go to the other thread at once: so many that looking at the clock between costs nothing to speak of.
+const PARCEL: usize = 512;
+
+/// One step of a recorded sequence: which block to give back, and what to ask for.
+#[derive(Clone, Copy)]
+struct Step {
+    slot: usize,
+    bytes: usize,
+}
+
+/// Sizes and places, drawn ahead so that no drawing is timed.
+struct Sequence {
+    steps: Vec<Step>,
+    rounds: usize,
+}
+
+impl Sequence {
+    fn of_one_size(bytes: usize, rounds: usize) -> Self {
+        Self::drawn(rounds, |_| bytes)
+    }
+
+    /// From 4 KiB to 4 MiB, as many of each doubling.
+    fn mixed(rounds: usize) -> Self {
+        Self::drawn(rounds, |random| {
+            let doubling = random.usize(12..22);
+            random.usize((1 << doubling) + 1..=2 << doubling)
+        })
+    }
+
+    fn drawn(rounds: usize, mut size: impl FnMut(&mut fastrand::Rng) -> usize) -> Self {
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut step = || Step {
+            slot: random.usize(0..WINDOW),
+            bytes: size(&mut random),
+        };
+        Self {
+            steps: (0..4096).map(|_| step()).collect(),
+            rounds,
+        }
+    }
+
+    fn parcels(&self) -> usize {
+        self.steps.len().div_ceil(PARCEL) * self.rounds
+    }
+
+    fn calls(&self) -> usize {
+        2 * self.steps.len() * self.rounds
+    }
+}
+
+/// Gives back one at random and asks for another; returns nanoseconds a call.
+fn churn<S: Subject>(subject: &S, sequence: &Sequence) -> f64 {
+    let mut live: Vec<Option<S::Block>> = (0..WINDOW).map(|_| None).collect();
+    let mut pass = || {
+        for step in &sequence.steps {
+            let place = &mut live[step.slot];
+            if let Some(block) = place.take() {
+                subject.free(block);
+            }
+            *place = Some(subject.allocate(black_box(step.bytes)));
+        }
+    };
+    pass();
+    let before = thread_time();
+    (0..sequence.rounds).for_each(|_| pass());
+    let spent = thread_time() - before;
+    live.into_iter()
+        .flatten()
+        .for_each(|block| subject.free(block));
+    spent.as_secs_f64() * 1e9 / sequence.calls() as f64
+}
+
+/// Two threads, each with blocks of its own; calls a nanosecond of both together.
+fn beside<S: Subject>(subject: &S, sequence: &Sequence) -> f64 {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let rate = 1.0 / churn(subject, sequence);
+            is_over.store(true, Ordering::Relaxed);
+            rate
+        });
+        let mine = 1.0 / churn(subject, sequence);
+        // Keeps the other company to its end, so that neither is measured alone.
+        while !is_over.load(Ordering::Relaxed) {
+            churn(
+                subject,
+                &Sequence {
+                    rounds: 1,
+                    steps: sequence.steps.clone(),
+                },
+            );
+        }
+        mine + other.join().unwrap_or(f64::NAN)
+    })
+}
+
+/// Each of two threads allocates for the other, which frees; nanoseconds a call.
+fn exchange<S: Subject>(subject: &S, sequence: &Sequence) -> f64 {
+    let (to_first, first) = mpsc::sync_channel(2);
+    let (to_second, second) = mpsc::sync_channel(2);
+    // The time of the calls alone: how blocks get to the other thread is not what is measured.
+    let half = |outbox: mpsc::SyncSender<Vec<S::Block>>, inbox: mpsc::Receiver<Vec<S::Block>>| {
+        let mut spent = Duration::ZERO;
+        let parcels = sequence.steps.chunks(PARCEL).cycle();
+        for parcel in parcels.take(sequence.parcels()) {
+            let mut blocks = Vec::with_capacity(parcel.len());
+            let before = thread_time();
+            blocks.extend(parcel.iter().map(|step| subject.allocate(step.bytes)));
+            spent += thread_time() - before;
+            let sent = outbox.send(blocks);
+            let Ok(received) = inbox.recv() else { break };
+            let before = thread_time();
+            received.into_iter().for_each(|block| subject.free(block));
+            spent += thread_time() - before;
+            drop(sent);
+        }
+        spent.as_secs_f64()
+    };
+    let spent = thread::scope(|scope| {
+        let other = scope.spawn(move || half(to_first, second));
+        half(to_second, first) + other.join().unwrap_or(f64::NAN)
+    });
+    spent * 1e9 / (2 * sequence.calls()) as f64
+}
+
+/// One subject's figures of all samples, by column.
+struct Row {
+    name: &'static str,
+    columns: [Vec<f64>; 6],
+}
+
+struct Runs {
+    rows: Vec<Row>,
+    fixed: Sequence,
+    mixed: Sequence,
+}
+
+impl Visit for Runs {
+    fn visit<S: Subject>(&mut self, name: &'static str, subject: &S) {
+        // What calls the system each time is slow enough to be seen in few rounds.
+        let scale = if name == "map and lock" { 64 } else { 1 };
+        let shortened = |sequence: &Sequence| Sequence {
+            steps: sequence.steps[..sequence.steps.len() / scale].to_vec(),
+            rounds: sequence.rounds.div_ceil(scale),
+        };
+        let (fixed, mixed) = (shortened(&self.fixed), shortened(&self.mixed));
+        let sample = [
+            churn(subject, &fixed),
+            1.0 / beside(subject, &fixed),
+            exchange(subject, &fixed),
+            churn(subject, &mixed),
+            1.0 / beside(subject, &mixed),
+            exchange(subject, &mixed),
+        ];
+        let at = self.rows.iter().position(|row| row.name == name);
+        let at = at.unwrap_or_else(|| {
+            let columns = [const { Vec::new() }; 6];
+            self.rows.push(Row { name, columns });
+            self.rows.len() - 1
+        });
+        for (column, figure) in self.rows[at].columns.iter_mut().zip(sample) {
+            column.push(figure);
+        }
+    }
+}
+
+fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Runs everything, all subjects in turn, several times; the medians, in nanoseconds a call.
+pub(crate) fn table(is_full: bool) -> Table {
+    let (samples, rounds) = if is_full { (7, 60) } else { (1, 1) };
+    let mut runs = Runs {
+        rows: Vec::new(),
+        fixed: Sequence::of_one_size(16 << 10, rounds),
+        mixed: Sequence::mixed(rounds),
+    };
+    (0..samples).for_each(|_| visit_all(&mut runs));
+    let mut table = Table::new();
+    table.set_header([
+        "ns a call (both threads together)",
+        "16 KiB: one thread",
+        "two, own blocks",
+        "two, freed by the other",
+        "4 KiB..4 MiB: one thread",
+        "two, own blocks",
+        "two, freed by the other",
+    ]);
+    for row in &runs.rows {
+        let figures = row
+            .columns
+            .iter()
+            .map(|column| format!("{:.1}", median(column)));
+        table.add_row(std::iter::once(row.name.to_owned()).chain(figures));
+    }
+    table
+}

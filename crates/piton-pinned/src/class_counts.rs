@@ -1,0 +1,194 @@
+//! What each thread counts as it goes, by size class; summed when somebody asks.
+//!
+//! # The idea
+//! A counter that all threads write costs more than the allocation it counts. So each thread has counters of its own,
+//! which it alone writes, by a plain load and store, and anybody reads. When a thread ends, what it counted is added to
+//! the counters of those that have ended, under the lock under which they are summed, so that no reader sees a thread
+//! twice or not at all.
+//!
+//! # Invariants
+//! 1. `handed_out - taken_back`, over all, is the blocks that are out; of one thread it may be negative, and wraps.
+//! 2. `exchanged + taken_back - handed_out` of a thread is the blocks in its magazine of the class.
+//!
+//! All Relaxed: statistics, by which nothing is decided.
+
+use piton_suballoc::SizeClass;
+use piton_sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+use std::{ops::AddAssign, sync::Arc};
+
+/// One thread's counters of one class.
+#[derive(Debug, Default)]
+pub(crate) struct ClassCounters {
+    handed_out: AtomicU64,
+    taken_back: AtomicU64,
+    requested: AtomicU64,
+    returned: AtomicU64,
+    exchanged: AtomicU64,
+}
+
+/// Counters at one time, of one thread or of all. Differences wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClassCount {
+    /// Blocks handed out.
+    pub(crate) handed_out: u64,
+    /// Blocks dropped.
+    pub(crate) taken_back: u64,
+    /// Bytes asked for by requests.
+    pub(crate) requested: u64,
+    /// Bytes asked for of the blocks dropped.
+    pub(crate) returned: u64,
+    /// Blocks that came into magazines otherwise than by a drop, less those that left otherwise than by a request.
+    pub(crate) exchanged: u64,
+}
+
+impl ClassCount {
+    /// Blocks that are out.
+    pub(crate) fn live(&self) -> u64 {
+        self.handed_out.wrapping_sub(self.taken_back)
+    }
+
+    /// Bytes asked for of the blocks that are out.
+    pub(crate) fn live_requested(&self) -> u64 {
+        self.requested.wrapping_sub(self.returned)
+    }
+
+    /// Blocks in magazines.
+    pub(crate) fn in_magazines(&self) -> u64 {
+        self.exchanged.wrapping_sub(self.live())
+    }
+}
+
+impl AddAssign for ClassCount {
+    fn add_assign(&mut self, other: Self) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.wrapping_add(more);
+        add(&mut self.handed_out, other.handed_out);
+        add(&mut self.taken_back, other.taken_back);
+        add(&mut self.requested, other.requested);
+        add(&mut self.returned, other.returned);
+        add(&mut self.exchanged, other.exchanged);
+    }
+}
+
+impl ClassCounters {
+    /// A block went out for a request of `asked` bytes. By the thread these counters are of.
+    #[inline]
+    pub(crate) fn hand_out(&self, asked: u64) {
+        bump(&self.handed_out, 1);
+        bump(&self.requested, asked);
+    }
+
+    /// A block was dropped. By the thread these counters are of.
+    #[inline]
+    pub(crate) fn take_back(&self, asked: u64) {
+        bump(&self.taken_back, 1);
+        bump(&self.returned, asked);
+    }
+
+    /// `blocks` came into the magazine. By the thread these counters are of.
+    pub(crate) fn came(&self, blocks: usize) {
+        bump(&self.exchanged, blocks as u64);
+    }
+
+    /// `blocks` left the magazine. By the thread these counters are of.
+    pub(crate) fn left(&self, blocks: usize) {
+        bump(&self.exchanged, (blocks as u64).wrapping_neg());
+    }
+
+    /// Adds what was counted elsewhere. By any thread.
+    pub(crate) fn add(&self, more: ClassCount) {
+        let add = |counter: &AtomicU64, more| counter.fetch_add(more, Ordering::Relaxed);
+        add(&self.handed_out, more.handed_out);
+        add(&self.taken_back, more.taken_back);
+        add(&self.requested, more.requested);
+        add(&self.returned, more.returned);
+        add(&self.exchanged, more.exchanged);
+    }
+
+    pub(crate) fn read(&self) -> ClassCount {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ClassCount {
+            handed_out: load(&self.handed_out),
+            taken_back: load(&self.taken_back),
+            requested: load(&self.requested),
+            returned: load(&self.returned),
+            exchanged: load(&self.exchanged),
+        }
+    }
+}
+
+/// Adds to a counter that only this thread writes.
+#[inline]
+fn bump(counter: &AtomicU64, more: u64) {
+    let sum = counter.load(Ordering::Relaxed).wrapping_add(more);
+    counter.store(sum, Ordering::Relaxed);
+}
+
+/// One thread's counters: one entry a class, and a last one for blocks of no class.
+pub(crate) type ThreadCounters = Arc<[ClassCounters]>;
+
+/// The counters of all threads.
+#[derive(Debug)]
+pub(crate) struct AllCounters {
+    /// Of threads that have ended, and of calls that found no place for counters of their own.
+    shared: ThreadCounters,
+    threads: Mutex<Vec<ThreadCounters>>,
+}
+
+impl AllCounters {
+    /// Counters of `classes` classes, and of blocks of none.
+    pub(crate) fn new(classes: usize) -> Self {
+        Self {
+            shared: counters(classes + 1),
+            threads: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Counters for a thread that begins.
+    pub(crate) fn join(&self) -> ThreadCounters {
+        let mine = counters(self.shared.len());
+        self.threads.lock().push(Arc::clone(&mine));
+        mine
+    }
+
+    /// A thread ends, with empty magazines.
+    pub(crate) fn leave(&self, mine: &ThreadCounters) {
+        let mut threads = self.threads.lock();
+        threads.retain(|other| !Arc::ptr_eq(other, mine));
+        for (shared, mine) in self.shared.iter().zip(&**mine) {
+            shared.add(mine.read());
+        }
+    }
+
+    /// Counts where a thread has no counters of its own.
+    pub(crate) fn count(&self, class: Option<SizeClass>, more: ClassCount) {
+        let last = self.shared.len().saturating_sub(1);
+        let at = class.map_or(last, SizeClass::index);
+        if let Some(counters) = self.shared.get(at) {
+            counters.add(more);
+        }
+    }
+
+    /// The sums, one entry a class and a last one for blocks of none.
+    pub(crate) fn sum(&self) -> Vec<ClassCount> {
+        let threads = self.threads.lock();
+        let mut sums: Vec<ClassCount> = self.shared.iter().map(ClassCounters::read).collect();
+        for thread in threads.iter() {
+            for (sum, counters) in sums.iter_mut().zip(&**thread) {
+                *sum += counters.read();
+            }
+        }
+        sums
+    }
+
+    /// How many threads have counters of their own.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.lock().len()
+    }
+}
+
+fn counters(entries: usize) -> ThreadCounters {
+    (0..entries).map(|_| ClassCounters::default()).collect()
+}

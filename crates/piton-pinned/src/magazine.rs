@@ -1,0 +1,248 @@
+//! Free blocks of one size class that a thread keeps for itself, and the place where threads exchange them.
+//!
+//! # The idea
+//! A *magazine* is two stacks of at most half a magazine each. A thread takes from the one that is *loaded* and puts
+//! there too; when that is empty or full it turns to the other. Only when both are empty does it fetch half a magazine
+//! from the *depot*, and only when both are full does it leave half a magazine there. So a thread that takes and
+//! gives back in any order touches what it shares with others at most once in half a magazine's worth of calls, even
+//! where it goes to and fro at the edge; and where one thread only takes and another only gives back, a lock-free
+//! queue operation serves a whole half.
+//!
+//! # Protocol
+//! A magazine belongs to one thread and has no protocol. A half in the depot belongs to nobody; what was done with its
+//! blocks comes before its `put`, and `put` before `take`, by the free list's own order. `items` is a number for
+//! statistics, Relaxed, written beside the list and not under its lock: at rest it is exact.
+
+use crate::free_list::FreeList;
+use piton_sync::atomic::{AtomicUsize, Ordering};
+
+/// A stack of free blocks that changes hands as one.
+pub(crate) type Batch<T> = Vec<T>;
+
+/// The free blocks of one class that one thread keeps.
+#[derive(Debug)]
+pub(crate) struct Magazine<T> {
+    loaded: Batch<T>,
+    other: Batch<T>,
+    /// Most items of each stack.
+    half: usize,
+}
+
+impl<T> Magazine<T> {
+    /// An empty magazine of two stacks of `half` items, at least one.
+    pub(crate) const fn new(half: usize) -> Self {
+        Self {
+            loaded: Vec::new(),
+            other: Vec::new(),
+            half,
+        }
+    }
+
+    /// Takes an item; none if both stacks are empty.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        if self.loaded.is_empty() {
+            std::mem::swap(&mut self.loaded, &mut self.other);
+        }
+        self.loaded.pop()
+    }
+
+    /// Keeps an item; hands out a full stack if both were full.
+    #[inline]
+    pub(crate) fn push(&mut self, item: T) -> Option<Batch<T>> {
+        let mut full = None;
+        if self.loaded.len() >= self.half {
+            full = self.turn();
+        }
+        self.loaded.push(item);
+        full
+    }
+
+    /// Keeps a batch that came from the depot. Only an empty magazine asks for one.
+    pub(crate) fn load(&mut self, batch: Batch<T>) {
+        debug_assert!(self.loaded.is_empty() && self.other.is_empty());
+        self.loaded = batch;
+    }
+
+    /// Gives up everything it has, in at most two batches.
+    pub(crate) fn unload(&mut self) -> [Batch<T>; 2] {
+        [
+            std::mem::take(&mut self.loaded),
+            std::mem::take(&mut self.other),
+        ]
+    }
+
+    /// Makes room in the loaded stack, which is full.
+    #[cold]
+    fn turn(&mut self) -> Option<Batch<T>> {
+        std::mem::swap(&mut self.loaded, &mut self.other);
+        if self.loaded.is_empty() {
+            self.loaded.reserve_exact(self.half);
+            return None;
+        }
+        let room = Vec::with_capacity(self.half);
+        Some(std::mem::replace(&mut self.loaded, room))
+    }
+}
+
+/// Where threads leave batches for each other. Any thread may call anything.
+#[derive(Debug)]
+pub(crate) struct Depot<T> {
+    list: FreeList<Batch<T>>,
+    items: AtomicUsize,
+}
+
+impl<T> Depot<T> {
+    /// An empty depot whose lock-free part holds `batches` batches.
+    pub(crate) fn new(batches: usize) -> Self {
+        Self {
+            list: FreeList::new(batches),
+            items: AtomicUsize::new(0),
+        }
+    }
+
+    /// Leaves a batch. An empty one is not kept.
+    pub(crate) fn put(&self, batch: Batch<T>) {
+        if !batch.is_empty() {
+            self.items.fetch_add(batch.len(), Ordering::Relaxed);
+            self.list.push(batch);
+        }
+    }
+
+    /// Takes a batch of at least one item.
+    pub(crate) fn take(&self) -> Option<Batch<T>> {
+        let batch = self.list.pop()?;
+        self.items.fetch_sub(batch.len(), Ordering::Relaxed);
+        Some(batch)
+    }
+
+    /// Takes all that is there.
+    pub(crate) fn drain(&self) -> Vec<Batch<T>> {
+        let batches = self.list.drain();
+        let items = batches.iter().map(Vec::len).sum();
+        self.items.fetch_sub(items, Ordering::Relaxed);
+        batches
+    }
+
+    /// How many items there are; a guess while other threads are at it.
+    pub(crate) fn items(&self) -> usize {
+        self.items.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_at_the_edge_of_a_half_does_not_touch_the_depot() {
+        let mut magazine = Magazine::new(4);
+        for item in 0..6 {
+            assert_eq!(magazine.push(item), None);
+        }
+        // Over the edge between the stacks and back, many times.
+        for _ in 0..10 {
+            let taken = [(); 3].map(|()| magazine.pop().unwrap());
+            for item in taken {
+                assert_eq!(magazine.push(item), None);
+            }
+        }
+        for item in 6..8 {
+            assert_eq!(magazine.push(item), None);
+        }
+        assert_eq!(magazine.push(8).map(|batch| batch.len()), Some(4));
+    }
+
+    #[test]
+    fn nothing_is_lost_between_a_magazine_and_its_depot() {
+        let (mut magazine, depot) = (Magazine::new(4), Depot::new(1));
+        for item in 0..30 {
+            magazine.push(item).into_iter().for_each(|b| depot.put(b));
+        }
+        assert_eq!(
+            depot.items() + magazine.unload().map(|b| b.len()).iter().sum::<usize>(),
+            30
+        );
+        let mut taken = 0;
+        while let Some(batch) = depot.take() {
+            magazine.load(batch);
+            taken += std::iter::from_fn(|| magazine.pop()).count();
+        }
+        assert_eq!((taken, depot.items()), (24, 0));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    //! Half-magazine exchange, with a thread that ends in the midst of it.
+
+    use super::*;
+    use piton_sync::{UnsafeCell, model, thread};
+    use std::sync::Arc;
+
+    /// A block's memory. The model checker panics where two threads' uses of it are not ordered.
+    struct Memory(UnsafeCell<u32>);
+
+    type Block = Arc<Memory>;
+
+    fn block() -> Block {
+        Arc::new(Memory(UnsafeCell::new(0)))
+    }
+
+    fn give(magazine: &mut Magazine<Block>, depot: &Depot<Block>, block: Block) {
+        block.0.with_mut(|_| ());
+        magazine.push(block).into_iter().for_each(|b| depot.put(b));
+    }
+
+    fn take(magazine: &mut Magazine<Block>, depot: &Depot<Block>) -> Option<Block> {
+        let block = magazine.pop().or_else(|| {
+            magazine.load(depot.take()?);
+            magazine.pop()
+        });
+        block.inspect(|block| block.0.with_mut(|_| ()))
+    }
+
+    #[test]
+    fn what_one_thread_gives_back_another_takes_and_nothing_is_lost_when_it_ends() {
+        model(|| {
+            let depot = Arc::new(Depot::new(1));
+            let theirs = Arc::clone(&depot);
+            let giver = thread::spawn(move || {
+                let mut magazine = Magazine::new(1);
+                (0..4).for_each(|_| give(&mut magazine, &theirs, block()));
+                // The thread ends: what it kept goes where others find it.
+                magazine.unload().into_iter().for_each(|b| theirs.put(b));
+            });
+            let mut magazine = Magazine::new(1);
+            let mut taken: Vec<Block> = Vec::new();
+            taken.extend(take(&mut magazine, &depot));
+            taken.extend(take(&mut magazine, &depot));
+            giver.join().unwrap();
+            taken.extend(std::iter::from_fn(|| take(&mut magazine, &depot)));
+            assert_eq!((taken.len(), depot.items()), (4, 0));
+            taken.sort_by_key(Arc::as_ptr);
+            taken.dedup_by_key(|block| Arc::as_ptr(block));
+            assert_eq!(taken.len(), 4);
+        });
+    }
+
+    #[test]
+    fn what_is_taken_away_to_be_trimmed_is_handed_out_to_nobody() {
+        model(|| {
+            let depot = Arc::new(Depot::new(1));
+            (0..2).for_each(|_| depot.put(vec![block()]));
+            let theirs = Arc::clone(&depot);
+            let taker = thread::spawn(move || take(&mut Magazine::new(1), &theirs));
+            // Trimmed memory goes back to the system, which may write it.
+            let trimmed = depot.drain();
+            trimmed
+                .iter()
+                .flatten()
+                .for_each(|block| block.0.with_mut(|_| ()));
+            let taken = taker.join().unwrap();
+            let left = depot.drain();
+            let count = trimmed.len() + usize::from(taken.is_some()) + left.len();
+            assert_eq!(count, 2);
+        });
+    }
+}
