@@ -90,6 +90,9 @@ impl PinnedPool {
         bytes: usize,
         alignment: usize,
     ) -> Result<PinnedBlock, PinnedError> {
+        if self.core().timeline.is_forked() {
+            return Err(self.core().source.refuse_in_fork());
+        }
         let request = Request::new(bytes, alignment, &self.core().config)?;
         let (span, ticket) = core::take(self.core(), &request)?;
         Ok(PinnedBlock::new(ticket, span, bytes))

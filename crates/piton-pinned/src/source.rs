@@ -8,7 +8,9 @@
 )]
 
 use crate::PinnedError;
-use piton_driver::{Device, DriverError, HostAllocation, HostMemory, HostMemoryOptions};
+use piton_driver::{
+    Device, DriverError, ErrorKind, HostAllocation, HostMemory, HostMemoryOptions, Operation,
+};
 use piton_sync::atomic::{AtomicU64, Ordering};
 use std::{ptr::NonNull, sync::Arc};
 
@@ -103,6 +105,13 @@ impl Source {
     pub(crate) unsafe fn unregister(&self, start: NonNull<u8>) -> Result<(), PinnedError> {
         // SAFETY: the caller's promise is the method's.
         Ok(unsafe { self.facet()?.unregister(start) }?)
+    }
+
+    /// What a request in a fork of the process is told: locks may be held there by threads that are not.
+    #[cold]
+    pub(crate) fn refuse_in_fork(&self) -> PinnedError {
+        let device = self.device.info().id;
+        DriverError::new(ErrorKind::Forked, Operation::AllocateHost, device).into()
     }
 
     /// Keeps an error that a destructor met.

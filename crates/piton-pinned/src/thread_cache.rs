@@ -188,7 +188,7 @@ fn with<R>(core: &Ticket<Core>, mut act: impl FnMut(&mut ThreadCache) -> R) -> O
 fn bring_forward(core: &Ticket<Core>) -> Option<()> {
     let key = core.key();
     let find = |caches: &[ThreadCache]| caches.iter().position(|cache| cache.purse.is_of(key));
-    let found = CACHES.try_with(|caches| Some(find(&*caches.try_borrow().ok()?)));
+    let found = CACHES.try_with(|caches| Some(find(&caches.try_borrow().ok()?)));
     let made = match found.ok()?? {
         Some(_) => None,
         None => Some(ThreadCache::new(core.clone())),
@@ -260,16 +260,14 @@ pub(crate) fn note_back(core: &Ticket<Core>, span: &Span, asked: u64) {
     if span.class.is_none() {
         core.events.exact_back(span.bytes);
     }
-    // A closed pool gets no cache again.
-    let noted = (!core.is_closed()).then(|| {
-        with(core, |cache| {
-            if let Some(counters) = cache.counters_of(span) {
-                counters.left(1);
-                counters.take_back(asked);
-            }
-        })
+    // No cache is made for it: a thread that only ever drops what devices still use keeps nothing.
+    let noted = first(core.key(), |cache| {
+        if let Some(counters) = cache.counters_of(span) {
+            counters.left(1);
+            counters.take_back(asked);
+        }
     });
-    if noted.flatten().is_some() {
+    if noted.is_some() {
         return;
     }
     let count = ClassCount {

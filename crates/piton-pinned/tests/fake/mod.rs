@@ -1,10 +1,7 @@
-//! A device that has host memory and nothing else: std's allocator behind the contract, with books, a limit and a
-//! fault plan.
+//! A device that has host memory and nothing else: pages of the system behind the contract, with books, a limit and a
+//! fault plan. Pages that nobody touches cost nothing, so what is asked for may exceed the machine.
 
-#![expect(
-    unsafe_code,
-    reason = "host memory is implemented over the global allocator"
-)]
+#![expect(unsafe_code, reason = "host memory is mapped and unmapped")]
 #![expect(
     clippy::unwrap_used,
     reason = "helper functions of tests may panic as tests may"
@@ -17,10 +14,10 @@ use piton_driver::{
     Operation, Queue, QueueOptions, Queues,
 };
 use piton_sync::Mutex;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::{
-    alloc::{Layout, alloc_zeroed, dealloc},
     collections::BTreeMap,
-    ptr::NonNull,
+    ptr::{self, NonNull},
     sync::Arc,
 };
 
@@ -28,7 +25,7 @@ const PAGE: usize = 4096;
 
 #[derive(Debug, Default)]
 struct Books {
-    allocations: BTreeMap<usize, Layout>,
+    allocations: BTreeMap<usize, usize>,
     registered: BTreeMap<usize, usize>,
     calls: u64,
     fail_at: Option<u64>,
@@ -104,7 +101,7 @@ impl FakeDevice {
     /// Bytes allocated and not freed.
     pub(crate) fn allocated_bytes(&self) -> u64 {
         let books = self.books.lock();
-        books.allocations.values().map(|l| l.size() as u64).sum()
+        books.allocations.values().map(|bytes| *bytes as u64).sum()
     }
 
     pub(crate) fn registered_count(&self) -> usize {
@@ -160,8 +157,7 @@ impl Device for FakeDevice {
     }
 }
 
-// SAFETY: allocations come zeroed from the global allocator, are disjoint, and stay until freed; no device touches
-// them.
+// SAFETY: pages are mapped anew, so zeroed and disjoint from all others, and stay until freed; no device touches them.
 unsafe impl HostMemory for FakeDevice {
     fn allocate(
         &self,
@@ -171,7 +167,7 @@ unsafe impl HostMemory for FakeDevice {
         let mut books = self.books.lock();
         self.call(&mut books, Operation::AllocateHost)?;
         let bytes = bytes.next_multiple_of(self.ability.granularity);
-        let locked: u64 = books.allocations.values().map(|l| l.size() as u64).sum();
+        let locked: u64 = books.allocations.values().map(|bytes| *bytes as u64).sum();
         let is_locked = locked + bytes as u64 <= self.ability.lock_limit;
         if !is_locked && options.locking == Locking::Required {
             let kind = ErrorKind::LockRefused {
@@ -180,11 +176,13 @@ unsafe impl HostMemory for FakeDevice {
             };
             return Err(self.error(kind, Operation::AllocateHost));
         }
-        let layout = Layout::from_size_align(bytes, PAGE).unwrap();
         assert!(bytes > 0);
-        // SAFETY: the layout is not empty.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
-        books.allocations.insert(start.addr().get(), layout);
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: without MAP_FIXED the system picks a range that nothing uses.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, prot, flags) };
+        let start = NonNull::new(start.unwrap().cast::<u8>()).unwrap();
+        books.allocations.insert(start.addr().get(), bytes);
         Ok(HostAllocation {
             start,
             bytes,
@@ -195,11 +193,10 @@ unsafe impl HostMemory for FakeDevice {
     unsafe fn free(&self, allocation: HostAllocation) -> Result<(), DriverError> {
         let mut books = self.books.lock();
         self.call(&mut books, Operation::FreeHost)?;
-        let layout = books.allocations.remove(&allocation.start.addr().get());
-        let layout = layout.unwrap();
-        assert_eq!(layout.size(), allocation.bytes);
-        // SAFETY: it was allocated here with this layout, and nothing refers to it (the caller).
-        unsafe { dealloc(allocation.start.as_ptr(), layout) };
+        let bytes = books.allocations.remove(&allocation.start.addr().get());
+        assert_eq!(bytes, Some(allocation.bytes));
+        // SAFETY: it was mapped here, and nothing refers to it (the caller).
+        unsafe { munmap(allocation.start.as_ptr().cast(), allocation.bytes) }.unwrap();
         Ok(())
     }
 
