@@ -2,15 +2,14 @@
 
 #![expect(
     unsafe_code,
-    reason = "a block's reference to its pool is passed on when the block is dropped"
+    reason = "what a block is made of is passed on when the block is dropped"
 )]
 
 use crate::{
     PinnedError,
-    core::{self, Core},
-    span::Span,
+    core::{self, Core, Taken},
+    record::Record,
     tickets::Ticket,
-    visible::Visible,
 };
 use piton_timeline::{Frontier, Timepoint};
 use std::{mem::ManuallyDrop, ptr::NonNull};
@@ -23,35 +22,33 @@ use std::{mem::ManuallyDrop, ptr::NonNull};
 /// pool itself is dropped.
 #[derive(Debug)]
 pub struct PinnedBlock {
-    memory: Visible,
-    span: Span,
+    record: ManuallyDrop<Box<Record>>,
     core: ManuallyDrop<Ticket<Core>>,
 }
 
 impl PinnedBlock {
-    /// Makes the owned handle of a span just taken out of the pool, for a request of `bytes` bytes.
+    /// The owned handle of a block just taken out of the pool.
     #[inline]
-    pub(crate) fn new(core: Ticket<Core>, span: Span, bytes: usize) -> Self {
+    pub(crate) fn new((record, core): Taken) -> Self {
         Self {
-            memory: Visible::of_span(&span, bytes),
-            span,
+            record: ManuallyDrop::new(record),
             core: ManuallyDrop::new(core),
         }
     }
 
     /// First byte, for commands that name the block. Valid while the handle, or a recorded use, exists.
     pub fn as_ptr(&self) -> NonNull<u8> {
-        self.memory.start()
+        self.record.memory.start()
     }
 
     /// Bytes asked for.
     pub fn bytes(&self) -> usize {
-        self.memory.bytes()
+        self.record.memory.bytes()
     }
 
     /// Bytes that belong to the block; at least [`bytes`](Self::bytes).
     pub fn capacity(&self) -> u64 {
-        self.span.bytes
+        self.record.span.bytes
     }
 
     /// The content. Does not block; devices may be reading.
@@ -59,7 +56,7 @@ impl PinnedBlock {
     /// # Errors
     /// [`PinnedError::InUse`] while a recorded device write is not complete.
     pub fn try_as_slice(&self) -> Result<&[u8], PinnedError> {
-        self.memory.as_slice(&self.core.timeline)
+        self.record.memory.as_slice(&self.core.timeline)
     }
 
     /// The content, to be changed. Does not block.
@@ -67,41 +64,42 @@ impl PinnedBlock {
     /// # Errors
     /// [`PinnedError::InUse`] while a recorded device use is not complete.
     pub fn try_as_mut_slice(&mut self) -> Result<&mut [u8], PinnedError> {
-        self.memory.as_mut_slice(&self.core.timeline)
+        self.record.memory.as_mut_slice(&self.core.timeline)
     }
 
     /// Notes that a device reads the block until `point`, a timepoint of the pool's timeline. Whoever submits a
     /// command that reads the block calls this before the borrow under which it was submitted ends.
     pub fn record_read(&self, point: Timepoint) {
-        self.memory.record_read(point);
+        self.record.memory.record_read(point);
     }
 
     /// Notes that a device writes the block until `point`; otherwise as [`record_read`](Self::record_read).
     pub fn record_write(&mut self, point: Timepoint) {
-        self.memory.record_write(point);
+        self.record.memory.record_write(point);
     }
 
     /// Every device use recorded: when it is complete, the host may do anything with the block.
     pub fn uses(&self) -> Frontier {
-        self.memory.uses()
+        self.record.memory.uses()
     }
 
     /// The device writes recorded: when they are complete, the host may read the block.
     pub fn writes(&self) -> &Frontier {
-        self.memory.writes()
+        self.record.memory.writes()
     }
 }
 
 impl Drop for PinnedBlock {
     #[inline]
     fn drop(&mut self) {
-        // In a fork the ticket stays too: nobody counts them there.
+        // In a fork all of it stays where it is.
         if self.core.timeline.is_forked() {
             return;
         }
         // SAFETY: the field is not used after this.
         let core = unsafe { ManuallyDrop::take(&mut self.core) };
-        let requested = self.memory.bytes() as u64;
-        core::give_back(core, self.span, self.memory.take_uses(), requested);
+        // SAFETY: the field is not used after this.
+        let record = unsafe { ManuallyDrop::take(&mut self.record) };
+        core::give_back(core, record);
     }
 }

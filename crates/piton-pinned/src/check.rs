@@ -57,7 +57,7 @@ pub enum PinnedInconsistency {
 pub(crate) fn check(core: &Ticket<Core>) -> Result<(), PinnedInconsistency> {
     thread_cache::flush(core);
     let mut at_rest = core.walk_depots()?;
-    core.pending.for_each(|span| at_rest.push(*span));
+    core.pending.for_each(|record| at_rest.push(record.span));
     check_disjoint(&mut at_rest)?;
     core.check_bytes()?;
     core.check_cut()
@@ -70,7 +70,7 @@ impl Core {
         for (index, depot) in self.depots.iter().enumerate() {
             let class = SizeClass::from_index(index);
             let batches = Depot::drain(depot);
-            all.extend(batches.iter().flatten().copied());
+            all.extend(batches.iter().flatten().map(|record| record.span));
             batches.into_iter().for_each(|batch| depot.put(batch));
             if let Some(wrong) = all.iter().find(|span| span.class > class) {
                 return Err(PinnedInconsistency::WrongList {

@@ -35,6 +35,7 @@ use crate::{
     leftovers::{Leftover, Remains},
     magazine::Depot,
     pending::Pending,
+    record::Record,
     regions::Regions,
     request::Request,
     source::Source,
@@ -60,18 +61,18 @@ pub(crate) struct Core {
     pub(crate) counters: AllCounters,
     pub(crate) events: Events,
     /// By number of the size class.
-    pub(crate) depots: Vec<Depot<Span>>,
+    pub(crate) depots: Vec<Depot<Box<Record>>>,
     /// How many blocks make half a magazine, for the classes that threads keep.
     pub(crate) halves: Vec<usize>,
     /// Grows when threads are to give up what they keep.
     pub(crate) recall: CachePadded<AtomicU64>,
     closed: CachePadded<AtomicBool>,
-    pub(crate) pending: Pending<Span>,
+    pub(crate) pending: Pending<Box<Record>>,
     pub(crate) regions: Mutex<Regions>,
 }
 
-/// A span that was taken, and the reference to the pool that goes with it.
-pub(crate) type Taken = (Span, Ticket<Core>);
+/// A block that was taken, and the reference to the pool that goes with it.
+pub(crate) type Taken = (Box<Record>, Ticket<Core>);
 
 impl Core {
     /// # Errors
@@ -113,39 +114,43 @@ impl Core {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Parks a block until `uses` are complete. Hands it back if they are.
-    fn park(&self, span: Span, mut uses: Frontier) -> Option<Span> {
-        uses.retain_pending(&self.timeline);
-        self.pending.park(span, uses)
-    }
-
     /// Puts a block nobody uses where any thread finds it.
-    pub(crate) fn shelve(&self, span: Span) {
-        match span.class.and_then(|class| self.depots.get(class.index())) {
-            Some(depot) => depot.put(vec![span]),
-            None => self.regions.lock().put_back(&span),
+    fn shelve(&self, record: Box<Record>) {
+        let class = record.span.class;
+        match class.and_then(|class| self.depots.get(class.index())) {
+            Some(depot) => depot.put(vec![record]),
+            None => self.put_back(&mut self.regions.lock(), record),
         }
     }
 
     /// Moves blocks whose uses have become complete to the depots, those of one class together.
     pub(crate) fn collect(&self) {
         let mut complete = self.pending.take_complete(&self.timeline);
-        complete.sort_by_key(|span| span.class);
-        for spans in complete.chunk_by(|one, next| one.class == next.class) {
-            let class = spans
-                .first()
-                .and_then(|span| span.class)
-                .map(|class| class.index());
-            match class.and_then(|class| Some((class, self.depots.get(class)?))) {
-                Some((class, depot)) => {
-                    let half = self.halves.get(class).copied().unwrap_or(1);
-                    spans
-                        .chunks(half)
-                        .for_each(|batch| depot.put(batch.to_vec()));
-                }
-                None => spans.iter().for_each(|span| self.shelve(*span)),
+        complete.sort_by_key(|record| record.span.class);
+        let mut complete = complete.into_iter().peekable();
+        while let Some(record) = complete.next() {
+            let Some(class) = record.span.class else {
+                self.shelve(record);
+                continue;
+            };
+            let half = self.halves.get(class.index()).copied().unwrap_or(1);
+            let mut batch = vec![record];
+            while batch.len() < half
+                && let Some(next) = complete.next_if(|next| next.span.class == Some(class))
+            {
+                batch.push(next);
+            }
+            if let Some(depot) = self.depots.get(class.index()) {
+                depot.put(batch);
             }
         }
+    }
+
+    /// The record ends, and its memory goes back into the books.
+    fn put_back(&self, regions: &mut Regions, record: Box<Record>) {
+        let span = record.span;
+        drop(record);
+        regions.put_back(&span);
     }
 
     /// Puts everything free back into the books, where neighbours merge, then gives regions of which nothing is out
@@ -153,14 +158,12 @@ impl Core {
     /// theirs: see [`trim`].
     fn release(&self, keep: u64) -> u64 {
         self.collect();
-        let free: Vec<Span> = self
-            .depots
-            .iter()
-            .flat_map(Depot::drain)
-            .flatten()
-            .collect();
+        let free = self.depots.iter().flat_map(Depot::drain).flatten();
+        let free: Vec<Box<Record>> = free.collect();
         let mut regions = self.regions.lock();
-        free.iter().for_each(|span| regions.put_back(span));
+        for record in free {
+            self.put_back(&mut regions, record);
+        }
         let removed = regions.remove_unused(keep);
         drop(regions);
         let bytes = removed.iter().map(|allocation| allocation.bytes as u64);
@@ -172,12 +175,12 @@ impl Core {
     }
 
     /// A block of the depot for a thread that keeps none.
-    fn take_from_depot(&self, request: &Request) -> Option<Span> {
+    fn take_from_depot(&self, request: &Request) -> Option<Box<Record>> {
         let depot = self.depots.get(request.listed_class()?.index())?;
         let mut batch = depot.take()?;
-        let span = batch.pop();
+        let record = batch.pop();
         depot.put(batch);
-        span
+        record
     }
 
     fn take_cut(&self, request: &Request) -> Option<Span> {
@@ -242,12 +245,18 @@ fn take_slowly(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedEr
     {
         return Ok(taken);
     }
-    let span = match core.take_from_depot(request) {
-        Some(span) => span,
-        None => take_from_books(core, request).inspect_err(|_| core.events.failure())?,
+    let record = match core.take_from_depot(request) {
+        Some(mut record) => {
+            record.hand_out(request.asked);
+            record
+        }
+        None => {
+            let span = take_from_books(core, request);
+            Record::new(span.inspect_err(|_| core.events.failure())?, request.asked)
+        }
     };
-    let ticket = thread_cache::note_out(core, &span, request.asked);
-    Ok((span, ticket))
+    let ticket = thread_cache::note_out(core, &record);
+    Ok((record, ticket))
 }
 
 fn take_from_books(core: &Ticket<Core>, request: &Request) -> Result<Span, PinnedError> {
@@ -295,28 +304,31 @@ pub(crate) fn trim(core: &Ticket<Core>, keep: u64) -> u64 {
     core.release(keep)
 }
 
-/// Takes a block back. It may be handed out again once `uses` are complete.
+/// Takes a block back. It may be handed out again once its uses are complete.
 #[inline]
-pub(crate) fn give_back(core: Ticket<Core>, span: Span, uses: Frontier, asked: u64) {
-    if uses.is_empty() && !core.is_closed() && span.class.is_some() {
-        if let Err(core) = thread_cache::give(core, span, asked) {
-            give_back_slowly(core, span, uses, asked);
+pub(crate) fn give_back(core: Ticket<Core>, mut record: Box<Record>) {
+    if record.memory.is_unused() && !core.is_closed() && record.span.class.is_some() {
+        if let Err((record, core)) = thread_cache::give(core, record) {
+            give_back_slowly(core, record);
         }
-        return;
+    } else {
+        give_back_slowly(core, record);
     }
-    give_back_slowly(core, span, uses, asked);
 }
 
 /// As [`give_back`], where the block does not go into a magazine at once.
 #[cold]
-fn give_back_slowly(core: Ticket<Core>, span: Span, uses: Frontier, asked: u64) {
-    if let Some(span) = core.park(span, uses) {
-        core.shelve(span);
-    }
+fn give_back_slowly(core: Ticket<Core>, mut record: Box<Record>) {
     if core.is_closed() {
         thread_cache::forget(&core);
     }
+    let (span, asked) = (record.span, record.asked());
+    let mut uses = record.memory.take_uses();
+    uses.retain_pending(&core.timeline);
     thread_cache::note_back(&core, &span, asked);
+    if let Some(record) = core.pending.park(record, uses) {
+        core.shelve(record);
+    }
 }
 
 /// The last handle has gone: what threads keep is to be given up.
@@ -346,8 +358,8 @@ impl Drop for Core {
         }
         let mut uses: BTreeMap<RegionId, Frontier> = BTreeMap::new();
         let mut regions = self.regions.lock();
-        for (span, awaited) in self.pending.drain() {
-            if let Some(region) = regions.region_of(&span) {
+        for (record, awaited) in self.pending.drain() {
+            if let Some(region) = regions.region_of(&record.span) {
                 uses.entry(region).or_default().join(&awaited);
             }
         }

@@ -71,6 +71,7 @@ mod leftovers;
 mod magazine;
 mod pending;
 mod pool;
+mod record;
 mod regions;
 mod registered;
 mod request;

@@ -94,8 +94,7 @@ impl PinnedPool {
             return Err(self.core().source.refuse_in_fork());
         }
         let request = Request::new(bytes, alignment, &self.core().config)?;
-        let (span, ticket) = core::take(self.core(), &request)?;
-        Ok(PinnedBlock::new(ticket, span, bytes))
+        Ok(PinnedBlock::new(core::take(self.core(), &request)?))
     }
 
     /// Makes memory the program owns usable in copies of the device, until the guard is dropped. May block on the driver.
@@ -166,6 +165,7 @@ impl PinnedPool {
         self.core().leftovers.clone()
     }
 
+    #[inline]
     fn core(&self) -> &Ticket<Core> {
         &self.handle.core
     }

@@ -79,9 +79,9 @@ impl Core {
             ..PinnedStats::default()
         };
         self.count_classes(&mut stats);
-        self.pending.for_each(|span| {
+        self.pending.for_each(|record| {
             stats.pending_blocks += 1;
-            stats.pending_bytes += span.bytes;
+            stats.pending_bytes += record.span.bytes;
         });
         let usage = self.regions.lock().usage();
         stats.held_bytes = usage.held;

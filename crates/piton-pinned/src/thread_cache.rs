@@ -23,7 +23,8 @@
 use crate::{
     class_counts::{ClassCount, ClassCounters, ThreadCounters},
     core::{Core, Taken},
-    magazine::Magazine,
+    magazine::{Batch, Magazine},
+    record::Record,
     span::Span,
     tickets::{Key, Purse, Ticket},
 };
@@ -43,7 +44,7 @@ pub(crate) struct ThreadCache {
     purse: Purse<Core>,
     counters: ThreadCounters,
     /// By number of the class; classes of larger blocks have none.
-    magazines: Box<[Magazine<Span>]>,
+    magazines: Box<[Magazine<Box<Record>>]>,
     /// The pool's `recall` that was last heeded.
     heeded: u64,
 }
@@ -63,17 +64,18 @@ impl ThreadCache {
     #[inline]
     fn take(&mut self, class: usize, asked: u64) -> Option<Taken> {
         let kept = self.magazines.get_mut(class).and_then(Magazine::pop);
-        let span = match kept {
-            Some(span) => span,
+        let mut record = match kept {
+            Some(record) => record,
             None => self.fetch(class)?,
         };
+        record.hand_out(asked);
         self.counters.get(class)?.hand_out(asked);
-        Some((span, self.purse.take()))
+        Some((record, self.purse.take()))
     }
 
     /// Takes a block from the depot, and if there are magazines of its class, what came with it.
     #[cold]
-    fn fetch(&mut self, class: usize) -> Option<Span> {
+    fn fetch(&mut self, class: usize) -> Option<Box<Record>> {
         let mut batch = self.purse.depots.get(class)?.take()?;
         self.counters.get(class)?.came(batch.len());
         match self.magazines.get_mut(class) {
@@ -87,18 +89,18 @@ impl ThreadCache {
 
     /// Keeps a block that is free.
     #[inline]
-    fn keep(&mut self, span: Span, class: usize) {
+    fn keep(&mut self, record: Box<Record>, class: usize) {
         let Some(magazine) = self.magazines.get_mut(class) else {
-            return self.leave(class, vec![span]);
+            return self.leave(class, vec![record]);
         };
-        if let Some(full) = magazine.push(span) {
+        if let Some(full) = magazine.push(record) {
             self.leave(class, full);
         }
     }
 
     /// Leaves a batch in the depot.
     #[cold]
-    fn leave(&self, class: usize, batch: Vec<Span>) {
+    fn leave(&self, class: usize, batch: Batch<Box<Record>>) {
         if let Some(counters) = self.counters.get(class) {
             counters.left(batch.len());
         }
@@ -127,20 +129,19 @@ impl ThreadCache {
         }
     }
 
-    /// Takes a dropped block and its ticket.
+    /// Takes a dropped block that is of a size class, and its ticket.
     #[inline]
-    fn take_back(&mut self, ticket: &mut Option<Ticket<Core>>, span: Span, asked: u64) {
+    fn take_back(&mut self, dropped: &mut Option<Taken>) {
         self.heed();
-        let Some(class) = span.class.map(SizeClass::index) else {
+        let Some((record, ticket)) = dropped.take() else {
             return;
         };
+        let class = record.span.class.map_or(usize::MAX, SizeClass::index);
         if let Some(counters) = self.counters.get(class) {
-            counters.take_back(asked);
+            counters.take_back(record.asked());
         }
-        self.keep(span, class);
-        if let Some(ticket) = ticket.take() {
-            self.purse.put(ticket);
-        }
+        self.keep(record, class);
+        self.purse.put(ticket);
     }
 
     /// The counters of a block's class, or of blocks of none.
@@ -217,22 +218,24 @@ pub(crate) fn take(core: &Ticket<Core>, class: usize, asked: u64) -> Option<Take
     })?
 }
 
-/// Keeps a block that was dropped, is of a size class, and that no device uses. Hands the ticket back if this thread
-/// has no place for it.
+/// Keeps a block that was dropped, is of a size class, and that no device uses. Hands it back if this thread has no
+/// place for it.
 #[inline]
-pub(crate) fn give(core: Ticket<Core>, span: Span, asked: u64) -> Result<(), Ticket<Core>> {
+pub(crate) fn give(core: Ticket<Core>, record: Box<Record>) -> Result<(), Taken> {
     let key = core.key();
-    let mut dropped = Some(core);
-    if first(key, |cache| cache.take_back(&mut dropped, span, asked)).is_none()
-        && dropped.as_ref().and_then(bring_forward).is_some()
+    let mut dropped = Some((record, core));
+    if first(key, |cache| cache.take_back(&mut dropped)).is_none()
+        && let Some((_, core)) = &dropped
+        && bring_forward(core).is_some()
     {
-        first(key, |cache| cache.take_back(&mut dropped, span, asked));
+        first(key, |cache| cache.take_back(&mut dropped));
     }
     dropped.map_or(Ok(()), Err)
 }
 
-/// Notes that a block went out that came from the pool's books, for a request of `asked` bytes.
-pub(crate) fn note_out(core: &Ticket<Core>, span: &Span, asked: u64) -> Ticket<Core> {
+/// Notes that a block went out that came from the pool's books or straight from a depot.
+pub(crate) fn note_out(core: &Ticket<Core>, record: &Record) -> Ticket<Core> {
+    let (span, asked) = (&record.span, record.asked());
     if span.class.is_none() {
         core.events.exact_out(span.bytes);
     }
