@@ -26,6 +26,13 @@ pub struct PinnedPoolConfig {
     /// Most bytes of one size class that a thread keeps for itself, to be had without touching what threads share.
     /// A class of which two blocks are more is not kept; 0 keeps none.
     pub magazine_bytes: u64,
+    /// Memory not cut into blocks that a round of [`tend`](crate::PinnedPool::tend) sees to being there, asked of the
+    /// driver ahead of need; 0 for none.
+    pub ahead_bytes: u64,
+    /// What rounds never give back of the memory held.
+    pub keep_bytes: u64,
+    /// For how many rounds nothing of a piece of driver memory must have been out before it goes back; at least 1.
+    pub decay_rounds: u32,
     /// What to do where the system refuses to lock pages.
     pub locking: Locking,
     /// The NUMA node to take memory from, where the system has several.
@@ -41,6 +48,9 @@ impl Default for PinnedPoolConfig {
             large_above_bytes: 32 << 20,
             queue_blocks: 1024,
             magazine_bytes: 8 << 20,
+            ahead_bytes: 0,
+            keep_bytes: 0,
+            decay_rounds: 8,
             locking: Locking::Required,
             numa_node: None,
         }
@@ -69,7 +79,7 @@ impl PinnedPoolConfig {
     ///
     /// # Errors
     /// [`PinnedError::InvalidSlab`], [`PinnedError::InvalidLargeThreshold`], [`PinnedError::InvalidQueue`],
-    /// [`PinnedError::CapBelowSlab`].
+    /// [`PinnedError::AboveCap`], [`PinnedError::InvalidDecay`], [`PinnedError::CapBelowSlab`].
     pub fn validate(&self) -> Result<(), PinnedError> {
         let slab = self.slab_bytes;
         if !slab.is_multiple_of(PAGE) || !(PAGE..=Self::MAX_SLAB).contains(&slab) {
@@ -93,6 +103,15 @@ impl PinnedPoolConfig {
                 given: self.queue_blocks,
                 maximum: Self::MAX_QUEUE,
             });
+        }
+        let most = self.cap_bytes;
+        for given in [self.ahead_bytes, self.keep_bytes] {
+            if given > most {
+                return Err(PinnedError::AboveCap { given, cap: most });
+            }
+        }
+        if self.decay_rounds == 0 {
+            return Err(PinnedError::InvalidDecay);
         }
         if self.cap_bytes < slab {
             return Err(PinnedError::CapBelowSlab {

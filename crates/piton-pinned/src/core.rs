@@ -14,8 +14,8 @@
 //!                                     | no              |
 //!                                  pending -------------+ when complete
 //! ```
-//! Lock order: each of the depots', the counters', the pending list's and the regions' locks is held alone. No driver
-//! call is made under any.
+//! Lock order: the list of bells, then a bell's; each of the depots', the counters', the pending list's and the regions'
+//! locks is held alone. No driver call is made under any.
 //!
 //! # How a pool ends
 //! The pool's handles have a ticket between them, each block has one, and so has each thread that keeps something of
@@ -32,6 +32,8 @@ use crate::{
     class_counts::AllCounters,
     config::PAGE,
     events::Events,
+    growth::Growth,
+    keeper::Bell,
     leftovers::{Leftover, Remains},
     magazine::Depot,
     pending::Pending,
@@ -67,6 +69,8 @@ pub(crate) struct Core {
     /// Grows when threads are to give up what they keep.
     pub(crate) recall: CachePadded<AtomicU64>,
     closed: CachePadded<AtomicBool>,
+    /// The bells of keepers.
+    bells: Mutex<Vec<Arc<Bell>>>,
     pub(crate) pending: Pending<Box<Record>>,
     pub(crate) regions: Mutex<Regions>,
 }
@@ -103,6 +107,7 @@ impl Core {
             halves,
             recall: CachePadded::new(AtomicU64::new(0)),
             closed: CachePadded::new(AtomicBool::new(false)),
+            bells: Mutex::new(Vec::new()),
             pending: Pending::new(),
             regions: Mutex::new(Regions::new()?),
         })
@@ -147,7 +152,7 @@ impl Core {
     }
 
     /// The record ends, and its memory goes back into the books.
-    fn put_back(&self, regions: &mut Regions, record: Box<Record>) {
+    pub(crate) fn put_back(&self, regions: &mut Regions, record: Box<Record>) {
         let span = record.span;
         drop(record);
         regions.put_back(&span);
@@ -183,31 +188,51 @@ impl Core {
         record
     }
 
+    /// Lets a keeper be called by this bell.
+    pub(crate) fn attach(&self, bell: Arc<Bell>) {
+        let mut bells = self.bells.lock();
+        // Those of keepers that have gone are only here.
+        bells.retain(|bell| Arc::strong_count(bell) > 1);
+        bells.push(bell);
+    }
+
+    /// Has keepers tend the pool, or see that it is closed.
+    fn ring(&self) {
+        self.bells.lock().iter().for_each(|bell| bell.ring());
+    }
+
+    fn ring_if_short(&self) {
+        if self.config.ahead_bytes > 0 && self.is_short() {
+            self.ring();
+        }
+    }
+
     fn take_cut(&self, request: &Request) -> Option<Span> {
         self.regions.lock().take(request)
     }
 
-    /// Asks the driver for a region. May block.
-    fn grow(&self, request: &Request) -> Result<(), PinnedError> {
+    /// Asks the driver for a region; its bytes. May block.
+    pub(crate) fn grow(&self, growth: Growth) -> Result<u64, PinnedError> {
         self.leftovers.sweep();
-        let (slab, cap) = (self.config.slab_bytes, self.config.cap_bytes);
-        let reserved = self.regions.lock().reserve(request, slab, cap);
-        let reserved = reserved.ok_or_else(|| self.cap_reached(request))?;
+        let reserved = self.regions.lock().reserve(growth, self.config.cap_bytes);
+        let reserved = reserved.ok_or_else(|| self.cap_reached(growth.least()))?;
         let allocated = self.source.allocate(reserved);
         let mut regions = self.regions.lock();
         let allocation = allocated.inspect_err(|_| regions.unreserve(reserved))?;
-        let added = regions.add(allocation, reserved, request.class);
+        let bytes = allocation.bytes as u64;
+        let added = regions.add(allocation, reserved, growth.class);
         drop(regions);
         added.map_err(|(allocation, error)| {
             self.free(allocation);
             PinnedError::Books(error)
-        })
+        })?;
+        Ok(bytes)
     }
 
-    fn cap_reached(&self, request: &Request) -> PinnedError {
+    fn cap_reached(&self, requested: u64) -> PinnedError {
         let stats = self.stats();
         PinnedError::CapReached {
-            requested: request.bytes,
+            requested,
             cap: self.config.cap_bytes,
             held: stats.held_bytes,
             live: stats.live_bytes,
@@ -215,7 +240,7 @@ impl Core {
         }
     }
 
-    fn free(&self, allocation: HostAllocation) {
+    pub(crate) fn free(&self, allocation: HostAllocation) {
         // SAFETY: the books gave the allocation up, so every span of it had been put back; a span is put back when
         // its block is gone and its uses are complete, so neither a reference nor a command is left.
         unsafe { self.source.free(allocation) }
@@ -272,12 +297,13 @@ fn take_from_books(core: &Ticket<Core>, request: &Request) -> Result<Span, Pinne
 fn cut_or_grow(core: &Core, request: &Request) -> Result<Span, PinnedError> {
     if let Some(span) = core.take_cut(request) {
         core.events.cut();
+        core.ring_if_short();
         return Ok(span);
     }
-    core.grow(request)?;
+    core.grow(Growth::of(request, &core.config))?;
     let span = core.take_cut(request);
     // Another thread may have taken what was meant for this one.
-    let span = span.ok_or_else(|| core.cap_reached(request))?;
+    let span = span.ok_or_else(|| core.cap_reached(request.bytes))?;
     core.events.miss();
     Ok(span)
 }
@@ -335,6 +361,7 @@ fn give_back_slowly(core: Ticket<Core>, mut record: Box<Record>) {
 pub(crate) fn close(core: &Ticket<Core>) {
     core.closed.store(true, Ordering::Relaxed);
     core.recall.fetch_add(1, Ordering::Relaxed);
+    core.ring();
     thread_cache::forget(core);
 }
 

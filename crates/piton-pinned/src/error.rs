@@ -90,6 +90,17 @@ pub enum PinnedError {
         /// The slab size given.
         slab: u64,
     },
+    /// More is to be ready, or to be kept, than may be held.
+    #[error("{given} bytes to be ready or kept exceed the cap of {cap}")]
+    AboveCap {
+        /// The bytes given.
+        given: u64,
+        /// The cap.
+        cap: u64,
+    },
+    /// Memory is to go back before a round has passed.
+    #[error("memory that goes back after no round at all could never be used")]
+    InvalidDecay,
     /// The pool's books cannot span that much memory.
     #[error("the books of the pool: {0}")]
     Books(#[from] ConfigError),

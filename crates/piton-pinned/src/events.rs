@@ -11,6 +11,7 @@ pub(crate) struct Events {
     cuts: CachePadded<AtomicU64>,
     misses: AtomicU64,
     failures: AtomicU64,
+    tend_failures: AtomicU64,
     /// Bytes of blocks of no size class that are out.
     exact_bytes: AtomicU64,
 }
@@ -26,6 +27,10 @@ impl Events {
 
     pub(crate) fn failure(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn tend_failure(&self) {
+        self.tend_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn exact_out(&self, bytes: u64) {
@@ -46,6 +51,10 @@ impl Events {
 
     pub(crate) fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn tend_failures(&self) -> u64 {
+        self.tend_failures.load(Ordering::Relaxed)
     }
 
     pub(crate) fn exact_bytes(&self) -> u64 {

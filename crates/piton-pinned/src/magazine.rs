@@ -10,8 +10,8 @@
 //!
 //! # Protocol
 //! A magazine belongs to one thread and has no protocol. A half in the depot belongs to nobody; what was done with its
-//! blocks comes before its `put`, and `put` before `take`, by the free list's own order. `items` is a number for
-//! statistics, Relaxed, written beside the list and not under its lock: at rest it is exact.
+//! blocks comes before its `put`, and `put` before `take`, by the free list's own order. `items` and `fewest`
+//! are numbers for statistics and for rounds, Relaxed, written beside the list and not under its lock: at rest it is exact.
 
 use crate::free_list::FreeList;
 use piton_sync::atomic::{AtomicUsize, Ordering};
@@ -90,6 +90,8 @@ impl<T> Magazine<T> {
 pub(crate) struct Depot<T> {
     list: FreeList<Batch<T>>,
     items: AtomicUsize,
+    /// The fewest items there were since a round began.
+    fewest: AtomicUsize,
 }
 
 impl<T> Depot<T> {
@@ -98,6 +100,7 @@ impl<T> Depot<T> {
         Self {
             list: FreeList::new(batches),
             items: AtomicUsize::new(0),
+            fewest: AtomicUsize::new(0),
         }
     }
 
@@ -112,7 +115,12 @@ impl<T> Depot<T> {
     /// Takes a batch of at least one item.
     pub(crate) fn take(&self) -> Option<Batch<T>> {
         let batch = self.list.pop()?;
-        self.items.fetch_sub(batch.len(), Ordering::Relaxed);
+        let before = self.items.fetch_sub(batch.len(), Ordering::Relaxed);
+        let left = before.saturating_sub(batch.len());
+        // Mostly it is not less, and a load of a word that nobody writes is all there is to it.
+        if left < self.fewest.load(Ordering::Relaxed) {
+            self.fewest.fetch_min(left, Ordering::Relaxed);
+        }
         Some(batch)
     }
 
@@ -121,6 +129,24 @@ impl<T> Depot<T> {
         let batches = self.list.drain();
         let items = batches.iter().map(Vec::len).sum();
         self.items.fetch_sub(items, Ordering::Relaxed);
+        batches
+    }
+
+    /// Ends a round: takes, in whole batches, at most as many items as there were at every moment of it.
+    pub(crate) fn take_unneeded(&self) -> Vec<Batch<T>> {
+        let mut unneeded = self.fewest.load(Ordering::Relaxed);
+        let mut batches = Vec::new();
+        while unneeded > 0
+            && let Some(batch) = self.take()
+        {
+            if batch.len() > unneeded {
+                self.put(batch);
+                break;
+            }
+            unneeded -= batch.len();
+            batches.push(batch);
+        }
+        self.fewest.store(self.items(), Ordering::Relaxed);
         batches
     }
 
@@ -133,6 +159,26 @@ impl<T> Depot<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_round_takes_what_nobody_needed_in_it() {
+        let depot = Depot::new(8);
+        (0..4).for_each(|item| depot.put(vec![item; 3]));
+        assert_eq!(
+            depot.take_unneeded(),
+            Vec::<Vec<i32>>::new(),
+            "new in this round"
+        );
+        let taken = depot.take().unwrap();
+        depot.put(taken);
+        assert_eq!(
+            depot.take_unneeded().len(),
+            3,
+            "one batch was out for a while"
+        );
+        assert_eq!(depot.take_unneeded().len(), 1);
+        assert_eq!(depot.items(), 0);
+    }
 
     #[test]
     fn a_thread_at_the_edge_of_a_half_does_not_touch_the_depot() {

@@ -1,8 +1,8 @@
 //! The pool, as a program holds it.
 
 use crate::{
-    Leftovers, PinnedBlock, PinnedClassStats, PinnedError, PinnedInconsistency, PinnedPoolConfig,
-    PinnedStats, Refused, RegisteredMemory, check,
+    Keeper, Leftovers, PinnedBlock, PinnedClassStats, PinnedError, PinnedInconsistency,
+    PinnedPoolConfig, PinnedStats, Refused, RegisteredMemory, Tended, check,
     core::{self, Core},
     request::Request,
     source::Source,
@@ -11,7 +11,7 @@ use crate::{
 };
 use piton_driver::{Device, HostMemoryOptions};
 use piton_timeline::Timeline;
-use std::sync::Arc;
+use std::{io, sync::Arc, time::Duration};
 
 /// A pool of page-locked host memory for one device.
 ///
@@ -124,6 +124,25 @@ impl PinnedPool {
     pub fn trim(&self, keep_bytes: u64) -> u64 {
         self.core().leftovers.sweep();
         core::trim(self.core(), keep_bytes)
+    }
+
+    /// A round: memory that has not been needed for [`decay_rounds`](PinnedPoolConfig::decay_rounds) of them goes back to the
+    /// driver, and the driver is asked for what is to be ready ahead of need. Calls the driver, which may block; no
+    /// other call waits for it.
+    ///
+    /// # Errors
+    /// [`PinnedError::Driver`] if it refused memory.
+    pub fn tend(&self) -> Result<Tended, PinnedError> {
+        self.core().tend()
+    }
+
+    /// Starts a thread that tends the pool each `period`, and as soon as less than half of what is to be ready is there.
+    /// What it is refused is counted in [`PinnedStats::tend_failures`].
+    ///
+    /// # Errors
+    /// The system's, if it has no thread.
+    pub fn keeper(&self, period: Duration) -> io::Result<Keeper> {
+        Keeper::spawn(self.core(), period)
     }
 
     /// The numbers. Costs a walk over slabs and pending blocks.

@@ -17,7 +17,9 @@
 //! Plain data behind the pool's lock; makes no driver call.
 
 use crate::{
+    PinnedPoolConfig,
     config::PAGE,
+    growth::Growth,
     request::Request,
     span::{RegionId, Span},
 };
@@ -31,6 +33,8 @@ struct Books {
     index: Tlsf,
     /// By where its range starts in the index.
     regions: BTreeMap<u64, HostAllocation>,
+    /// For how many rounds nothing of a region has been out, by the same key; none where something is.
+    ages: BTreeMap<u64, u32>,
 }
 
 /// Everything held from the driver.
@@ -59,6 +63,7 @@ impl Books {
         Ok(Self {
             index: Tlsf::empty(unit)?,
             regions: BTreeMap::new(),
+            ages: BTreeMap::new(),
         })
     }
 
@@ -79,6 +84,7 @@ impl Books {
         let (bytes, alignment) = (request.bytes, request.alignment);
         let chunk = self.index.allocate(Domain::SHARED, bytes, alignment)?;
         let (first, region) = self.regions.range(..=chunk.offset).next_back()?;
+        self.ages.remove(first);
         let inside = usize::try_from(chunk.offset - first).ok()?;
         Some(Span {
             // It lies inside the region, so the address neither wraps nor becomes zero.
@@ -104,9 +110,27 @@ impl Books {
             .collect()
     }
 
+    /// A round has passed: the regions of which nothing has been out for `rounds` of them, oldest first.
+    fn grow_older(&mut self, rounds: u32) -> Vec<u64> {
+        let before = std::mem::take(&mut self.ages);
+        for (offset, _) in self.unused() {
+            let age = before.get(&offset).copied().unwrap_or(0);
+            self.ages.insert(offset, age.saturating_add(1));
+        }
+        let old = self.ages.iter().filter(|(_, age)| **age >= rounds);
+        let mut old: Vec<(u64, u32)> = old.map(|(offset, age)| (*offset, *age)).collect();
+        old.sort_by_key(|(_, age)| std::cmp::Reverse(*age));
+        old.into_iter().map(|(offset, _)| offset).collect()
+    }
+
     fn remove(&mut self, offset: u64) -> Option<HostAllocation> {
         self.index.remove_range(offset, Domain::SHARED).ok()?;
+        self.ages.remove(&offset);
         self.regions.remove(&offset)
+    }
+
+    fn bytes_at(&self, offset: u64) -> u64 {
+        self.regions.get(&offset).map_or(0, bytes_of)
     }
 
     fn taken(&self) -> u64 {
@@ -155,9 +179,14 @@ impl Regions {
         }
     }
 
+    /// Bytes of slabs that are not cut.
+    pub(crate) fn uncut(&self) -> u64 {
+        self.slabs.index.domain_usage(Domain::SHARED).bytes
+    }
+
     /// Sets aside room under `cap` for a driver call; its bytes, or `None` if there is too little.
-    pub(crate) fn reserve(&mut self, request: &Request, slab_bytes: u64, cap: u64) -> Option<u64> {
-        let bytes = request.driver_bytes(slab_bytes, cap.saturating_sub(self.held))?;
+    pub(crate) fn reserve(&mut self, growth: Growth, cap: u64) -> Option<u64> {
+        let bytes = growth.within(cap.saturating_sub(self.held))?;
         self.held += bytes;
         Some(bytes)
     }
@@ -210,6 +239,31 @@ impl Regions {
             }
         }
         removed
+    }
+
+    /// Ends a round: removes regions of which nothing has been out for as many rounds as configured, oldest first, as far
+    /// as what is to be kept and what is to be ready stays. They are the caller's to give back.
+    pub(crate) fn remove_old(&mut self, config: &PinnedPoolConfig) -> Vec<HostAllocation> {
+        let mut removed = Vec::new();
+        for offset in self.exact.grow_older(config.decay_rounds) {
+            if self.may_go(self.exact.bytes_at(offset), config) {
+                let region = self.exact.remove(offset);
+                removed.extend(self.let_go(region));
+            }
+        }
+        for offset in self.slabs.grow_older(config.decay_rounds) {
+            let bytes = self.slabs.bytes_at(offset);
+            let is_ready = self.uncut().saturating_sub(bytes) >= config.ahead_bytes;
+            if is_ready && self.may_go(bytes, config) {
+                let region = self.slabs.remove(offset);
+                removed.extend(self.let_go(region));
+            }
+        }
+        removed
+    }
+
+    fn may_go(&self, bytes: u64, config: &PinnedPoolConfig) -> bool {
+        self.held.saturating_sub(bytes) >= config.keep_bytes
     }
 
     /// The region a span lies in.

@@ -1,9 +1,6 @@
 //! A request, checked and rounded to what the pool will take for it.
 
-use crate::{
-    PinnedError, PinnedPoolConfig,
-    config::{HUGE_PAGE, PAGE},
-};
+use crate::{PinnedError, PinnedPoolConfig, config::PAGE};
 use piton_suballoc::SizeClass;
 
 /// What is to be taken for a request.
@@ -53,19 +50,5 @@ impl Request {
     /// The class whose free list has what the request needs: one that asks for no more than the common alignment.
     pub(crate) fn listed_class(&self) -> Option<SizeClass> {
         self.class.filter(|_| self.alignment <= SizeClass::GRAIN)
-    }
-
-    /// Bytes to ask the driver for when up to `room` more may be held; `None` if that is too little.
-    pub(crate) fn driver_bytes(&self, slab_bytes: u64, room: u64) -> Option<u64> {
-        let wanted = match self.class {
-            // Near the cap a smaller slab is better than none.
-            Some(_) if self.bytes <= slab_bytes => slab_bytes.min(room / PAGE * PAGE),
-            Some(_) => self
-                .bytes
-                .next_multiple_of(HUGE_PAGE)
-                .min(room / PAGE * PAGE),
-            None => self.bytes,
-        };
-        (wanted >= self.bytes && wanted <= room).then_some(wanted)
     }
 }

@@ -17,6 +17,8 @@ pub struct PinnedStats {
     pub misses: u64,
     /// Requests refused.
     pub failures: u64,
+    /// Rounds of keepers that the driver refused memory.
+    pub tend_failures: u64,
     /// Calls to the driver for memory, those that failed included.
     pub driver_allocations: u64,
     /// Calls to the driver to give memory back.
@@ -71,6 +73,7 @@ impl Core {
             cuts: self.events.cuts(),
             misses: self.events.misses(),
             failures: self.events.failures(),
+            tend_failures: self.events.tend_failures(),
             driver_allocations: calls.allocations,
             driver_frees: calls.frees,
             leaked_bytes: calls.leaked_bytes,

@@ -13,7 +13,7 @@ use piton_driver::{
     HostMemoryOptions, Kernels, Limits, Locking, Memory, MemoryUsage, Module, ModuleImage,
     Operation, Queue, QueueOptions, Queues,
 };
-use piton_sync::Mutex;
+use piton_sync::{Condvar, Mutex};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::{
     collections::BTreeMap,
@@ -31,6 +31,10 @@ struct Books {
     fail_at: Option<u64>,
     has_fired: bool,
     error: Option<DriverError>,
+    /// Allocations that came to an end well.
+    allocated: u64,
+    is_holding: bool,
+    held: u64,
 }
 
 /// What the device can do and how it behaves.
@@ -58,6 +62,7 @@ pub(crate) struct FakeDevice {
     info: DeviceInfo,
     ability: Ability,
     books: Mutex<Books>,
+    changed: Condvar,
 }
 
 impl FakeDevice {
@@ -81,6 +86,7 @@ impl FakeDevice {
             },
             ability,
             books: Mutex::new(Books::default()),
+            changed: Condvar::new(),
         })
     }
 
@@ -102,6 +108,32 @@ impl FakeDevice {
     pub(crate) fn allocated_bytes(&self) -> u64 {
         let books = self.books.lock();
         books.allocations.values().map(|bytes| *bytes as u64).sum()
+    }
+
+    /// Allocations from now on wait until [`release`](Self::release).
+    pub(crate) fn hold(&self) {
+        self.books.lock().is_holding = true;
+    }
+
+    pub(crate) fn release(&self) {
+        self.books.lock().is_holding = false;
+        self.changed.notify_all();
+    }
+
+    /// Waits until an allocation waits.
+    pub(crate) fn wait_for_held(&self) {
+        let mut books = self.books.lock();
+        while books.held == 0 {
+            self.changed.wait(&mut books);
+        }
+    }
+
+    /// Waits until so many allocations have been made.
+    pub(crate) fn wait_for_allocations(&self, count: u64) {
+        let mut books = self.books.lock();
+        while books.allocated < count {
+            self.changed.wait(&mut books);
+        }
     }
 
     pub(crate) fn registered_count(&self) -> usize {
@@ -165,6 +197,12 @@ unsafe impl HostMemory for FakeDevice {
         options: HostMemoryOptions,
     ) -> Result<HostAllocation, DriverError> {
         let mut books = self.books.lock();
+        books.held += 1;
+        self.changed.notify_all();
+        while books.is_holding {
+            self.changed.wait(&mut books);
+        }
+        books.held -= 1;
         self.call(&mut books, Operation::AllocateHost)?;
         let bytes = bytes.next_multiple_of(self.ability.granularity);
         let locked: u64 = books.allocations.values().map(|bytes| *bytes as u64).sum();
@@ -183,6 +221,8 @@ unsafe impl HostMemory for FakeDevice {
         let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, prot, flags) };
         let start = NonNull::new(start.unwrap().cast::<u8>()).unwrap();
         books.allocations.insert(start.addr().get(), bytes);
+        books.allocated += 1;
+        self.changed.notify_all();
         Ok(HostAllocation {
             start,
             bytes,
