@@ -4,14 +4,18 @@
 //! `held = live + padding + cached + pending + in_transit`, where in transit is what the index does not know of and
 //! what is claimed from it while the source is called.
 
+use std::sync::Arc;
+
 use piton_driver::{DevicePtr, DeviceRange};
 use piton_suballoc::{Chunk, ConfigError as IndexError, Domain, ExtentId, Tlsf};
+use piton_sync::atomic::Ordering;
 use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
 
 use crate::allocation::{Allocation, OtherUses, PoolId};
 use crate::block::{Block, Blocks};
 use crate::deferred::Deferred;
 use crate::events::{EventRing, MemoryEventKind};
+use crate::front::Fronts;
 use crate::placement::PageTable;
 use crate::region::{self, Region};
 use crate::request::Request;
@@ -29,7 +33,7 @@ pub(crate) struct Books {
     pub(crate) counters: Counters,
     /// By lane slot, the lane that last left memory pending there.
     lanes: Vec<LaneId>,
-    /// Bytes asked for by allocations in use, and how many those are.
+    /// Bytes asked for by allocations in use, and how many those are. Chunks on the shelves of fronts count.
     pub(crate) live: u64,
     pub(crate) allocations: u64,
     /// Bytes that the source gave and has not got back.
@@ -42,6 +46,8 @@ pub(crate) struct Books {
     pub(crate) claims: Claims,
     /// The last things that happened.
     pub(crate) events: EventRing,
+    /// They see a little of these books.
+    fronts: Arc<Fronts>,
     /// Which pages back which addresses; empty without virtual addressing.
     pub(crate) pages: PageTable,
 }
@@ -57,7 +63,12 @@ pub(crate) struct Claims {
 }
 
 impl Books {
-    pub(crate) fn new(pool: PoolId, unit: u64, events: u32) -> Result<Self, IndexError> {
+    pub(crate) fn new(
+        pool: PoolId,
+        unit: u64,
+        events: u32,
+        fronts: Arc<Fronts>,
+    ) -> Result<Self, IndexError> {
         Ok(Self {
             pool,
             index: Tlsf::empty(unit)?,
@@ -72,6 +83,7 @@ impl Books {
             reserved: 0,
             claims: Claims::default(),
             events: EventRing::new(events),
+            fronts,
             pages: PageTable::default(),
         })
     }
@@ -128,11 +140,13 @@ impl Books {
             start: ptr,
             bytes: request.bytes,
         };
-        self.events
-            .push(MemoryEventKind::Allocated, range, request.lane);
-        self.live += request.bytes;
+        self.note(MemoryEventKind::Allocated, range, request.lane);
+        self.set_live(self.live + request.bytes);
         self.allocations += 1;
-        self.counters.peak_live = self.counters.peak_live.max(self.live);
+        if self.live > self.counters.peak_live {
+            let in_use = self.live.saturating_sub(self.fronts.shelved());
+            self.counters.peak_live = self.counters.peak_live.max(in_use);
+        }
         Some(Allocation {
             pool: self.pool,
             id: chunk.id,
@@ -176,11 +190,23 @@ impl Books {
         is_live
     }
 
+    /// Remembers an event.
+    #[inline]
+    pub(crate) fn note(&mut self, kind: MemoryEventKind, range: DeviceRange, lane: Option<LaneId>) {
+        let clock = self.events.push(kind, range, lane);
+        self.fronts.pulse.clock.store(clock, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn set_live(&mut self, bytes: u64) {
+        self.live = bytes;
+        self.fronts.pulse.live.store(bytes, Ordering::Relaxed);
+    }
+
     #[inline]
     fn note_freed(&mut self, allocation: &Allocation) {
-        self.events
-            .push(MemoryEventKind::Freed, allocation.range(), allocation.lane);
-        self.live -= allocation.bytes;
+        self.note(MemoryEventKind::Freed, allocation.range(), allocation.lane);
+        self.set_live(self.live - allocation.bytes);
         self.allocations -= 1;
         self.counters.frees += 1;
     }
@@ -192,8 +218,7 @@ impl Books {
             start: DevicePtr::new(0),
             bytes: request.bytes,
         };
-        self.events
-            .push(MemoryEventKind::OutOfMemory, nowhere, request.lane);
+        self.note(MemoryEventKind::OutOfMemory, nowhere, request.lane);
     }
 
     /// Puts a live chunk of the index where it belongs now; `false` if it is not live.
@@ -234,7 +259,7 @@ impl Books {
         let offset = self.index.add_range(range.bytes)?;
         self.give_to(offset, region.shared());
         self.blocks.insert(Block { offset, range });
-        self.events.push(MemoryEventKind::BlockAdded, range, None);
+        self.note(MemoryEventKind::BlockAdded, range, None);
         self.held += range.bytes;
         self.counters.peak_held = self.counters.peak_held.max(self.held);
         Ok(())
@@ -251,8 +276,7 @@ impl Books {
 
     /// The withdrawn Block is the source's again.
     pub(crate) fn forget(&mut self, block: Block) {
-        self.events
-            .push(MemoryEventKind::BlockReturned, block.range, None);
+        self.note(MemoryEventKind::BlockReturned, block.range, None);
         self.outside -= block.range.bytes;
         self.held -= block.range.bytes;
     }

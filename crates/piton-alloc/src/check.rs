@@ -1,6 +1,6 @@
 //! The pool's invariants as code.
 
-use piton_driver::DeviceRange;
+use piton_driver::{DevicePtr, DeviceRange};
 use piton_suballoc::{Extent, ExtentState, Inconsistency as IndexInconsistency};
 use thiserror::Error;
 
@@ -51,6 +51,22 @@ pub enum Inconsistency {
     Backing {
         /// Where.
         offset: u64,
+    },
+    /// What lies on a shelf is not a live chunk of the index.
+    #[error("the {bytes} bytes at {ptr} lie on a shelf and are no live chunk of the index")]
+    Shelved {
+        /// Where.
+        ptr: DevicePtr,
+        /// Bytes asked for when they were in use.
+        bytes: u64,
+    },
+    /// The shelves of a front do not have what it counts.
+    #[error("{counted} bytes lie on shelves of a front that has {noted} by its own count")]
+    Shelves {
+        /// Bytes on the shelves.
+        counted: u64,
+        /// By the front's own count.
+        noted: u64,
     },
     /// The index is broken.
     #[error("the index is broken")]

@@ -20,6 +20,10 @@ const AUTOMATIC_BYTES: (u64, u64) = (2 << 20, 64 << 20);
 const AUTOMATIC_SMALL: u64 = 1 << 20;
 const AUTOMATIC_SMALL_SHARE: u64 = 64;
 
+/// Most bytes that a lane keeps at hand, and the part of the limit that is at most.
+const AUTOMATIC_FRONT: u64 = 4 << 20;
+const AUTOMATIC_FRONT_SHARE: u64 = 64;
+
 /// A device with fewer pages of the recommended size than this gets the smallest pages it can have.
 const SMALL_DEVICE_PAGES: u64 = 128;
 
@@ -47,6 +51,9 @@ pub struct MemoryPoolConfig {
     pub small_below: Option<u64>,
     /// How many of the last events the pool remembers for snapshots, at 40 bytes each; 0 for none.
     pub events: u32,
+    /// Most bytes that a lane keeps at hand of what it freed, to be had by it without the pool's lock; 0 for none. They are
+    /// everyone's before the pool grows. `None` chooses by the limit.
+    pub front_bytes: Option<u64>,
     /// Whether memory freed on one lane may go to another before its last use is complete.
     pub cross_lane: CrossLane,
 }
@@ -111,6 +118,7 @@ impl Default for MemoryPoolConfig {
             virtual_addressing: VirtualAddressing::Auto,
             small_below: None,
             events: 4096,
+            front_bytes: None,
             cross_lane: CrossLane::Wait,
         }
     }
@@ -130,6 +138,7 @@ pub(crate) struct Settings {
     pub(crate) release_threshold: u64,
     pub(crate) small_below: u64,
     pub(crate) events: u32,
+    pub(crate) front_bytes: u64,
     pub(crate) cross_lane: CrossLane,
     /// Whether pages are mapped, if the source can.
     pub(crate) is_virtual: bool,
@@ -179,6 +188,9 @@ impl Settings {
                 .small_below
                 .unwrap_or_else(|| AUTOMATIC_SMALL.min(limit / AUTOMATIC_SMALL_SHARE)),
             events: config.events,
+            front_bytes: config
+                .front_bytes
+                .unwrap_or_else(|| AUTOMATIC_FRONT.min(limit / AUTOMATIC_FRONT_SHARE)),
             cross_lane: config.cross_lane,
             is_virtual: page.is_some(),
         };
@@ -202,6 +214,15 @@ impl Settings {
         if config.release_threshold > limit {
             return Err(ConfigError::ReleaseThreshold {
                 given: config.release_threshold,
+                limit,
+            });
+        }
+        if let Some(given) = config.front_bytes.filter(|bytes| *bytes > 0)
+            && !(self.unit..=limit).contains(&given)
+        {
+            return Err(ConfigError::FrontBytes {
+                given,
+                minimum: self.unit,
                 limit,
             });
         }

@@ -88,6 +88,16 @@ pub enum ConfigError {
         /// Limit in force.
         limit: u64,
     },
+    /// No lane could keep so much at hand, or nothing fits into so little.
+    #[error("{given} bytes at hand for a lane are not 0, and not from {minimum} to {limit}")]
+    FrontBytes {
+        /// Bytes given.
+        given: u64,
+        /// Bytes of the smallest allocation.
+        minimum: u64,
+        /// Limit in force.
+        limit: u64,
+    },
     /// Every request would get a Block of its own: that is no pool.
     #[error("Blocks of exact size from 0 bytes on leave nothing to pool")]
     ExactFromZero,

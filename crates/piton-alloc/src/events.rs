@@ -12,8 +12,10 @@ pub(crate) const MAX_EVENTS: u32 = 1 << 24;
 /// One thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryEvent {
-    /// Its number, from 0.
+    /// Its number in its ring, from 0: the pool has one, and the front of each lane.
     pub number: u64,
+    /// Events of different rings happened in this order; equal ones happened side by side.
+    pub clock: u64,
     /// What it was.
     pub kind: MemoryEventKind,
     /// Where; the null address where there is no place.
@@ -65,12 +67,32 @@ impl EventRing {
         }
     }
 
+    /// Remembers an event of the pool's own ring, whose numbers are the clock; returns the clock for what comes next.
     #[inline]
-    pub(crate) fn push(&mut self, kind: MemoryEventKind, range: DeviceRange, lane: Option<LaneId>) {
+    pub(crate) fn push(
+        &mut self,
+        kind: MemoryEventKind,
+        range: DeviceRange,
+        lane: Option<LaneId>,
+    ) -> u64 {
+        // What a front does before the next event of the pool bears that event's number, and goes before it.
+        self.push_at(2 * self.next + 1, kind, range, lane);
+        2 * self.next
+    }
+
+    #[inline]
+    pub(crate) fn push_at(
+        &mut self,
+        clock: u64,
+        kind: MemoryEventKind,
+        range: DeviceRange,
+        lane: Option<LaneId>,
+    ) {
         let number = self.next;
         self.next += 1;
         let event = MemoryEvent {
             number,
+            clock,
             kind,
             ptr: range.start,
             bytes: range.bytes,
@@ -102,7 +124,10 @@ mod tests {
                 start: DevicePtr::new(4096),
                 bytes,
             };
-            ring.push(MemoryEventKind::Allocated, range, None);
+            assert_eq!(
+                ring.push(MemoryEventKind::Allocated, range, None),
+                2 * (bytes + 1)
+            );
         }
         let events = ring.to_vec();
         assert!(events.iter().all(|event| event.number == event.bytes));

@@ -60,6 +60,8 @@ impl DevicePool {
         recovery: &mut Recovery,
     ) -> Result<Allocation, AllocError> {
         let turn = self.turn.lock();
+        let _closed = self.fronts.close();
+        self.recall();
         let waits = self.settings.cross_lane == CrossLane::Wait;
         self.books.lock().counters.misses += 1;
         if let Some(found) = self.recover_in(request, region, waits, recovery) {

@@ -37,6 +37,7 @@
 //! | use the pool with device code of my own | [`BlockSource`], [`DevicePool::new`] |
 //! | get memory | [`Request`], [`DevicePool::allocate`] |
 //! | give it back | [`DevicePool::free`] |
+//! | do both without locks, for one owner | [`OwnedPool`] |
 //! | have memory before it is needed | [`DevicePool::reserve`] |
 //! | give idle memory back to the device | [`DevicePool::trim`] |
 //! | free something when nothing else helps | [`DevicePool::on_out_of_memory`] |
@@ -98,7 +99,9 @@ mod deferred;
 mod error;
 mod events;
 mod fragmentation;
+mod front;
 mod ladder;
+mod owned;
 mod placement;
 mod planned;
 mod pool;
@@ -122,6 +125,7 @@ pub use config::{CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit, VirtualAdd
 pub use error::{AllocError, ConfigError, FreeError, FreeErrorKind, FullNow, ServeError};
 pub use events::{MemoryEvent, MemoryEventKind};
 pub use fragmentation::{Fragmentation, Pending};
+pub use owned::OwnedPool;
 pub use placement::Translation;
 pub use planned::{Planned, PlannedStats};
 pub use pool::DevicePool;

@@ -7,9 +7,9 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use piton_driver::{Device, DevicePtr, DriverError};
-use piton_suballoc::ExtentState;
+use piton_suballoc::{Domain, ExtentState};
 use piton_sync::Mutex;
-use piton_timeline::{Frontier, Timeline};
+use piton_timeline::{Frontier, Timeline, Timepoint};
 
 use crate::allocation::{Allocation, AllocationInfo, PoolId};
 use crate::books::Books;
@@ -17,6 +17,7 @@ use crate::check::Inconsistency;
 use crate::config::{MemoryPoolConfig, Settings};
 use crate::error::{AllocError, ConfigError, FreeError, FreeErrorKind, FullNow};
 use crate::fragmentation::Fragmentation;
+use crate::front::Fronts;
 use crate::ladder::OutOfMemoryCallback;
 use crate::placement::{Placement, Translation, VirtualRange};
 use crate::request::Request;
@@ -42,6 +43,8 @@ pub struct DevicePool {
     pub(crate) books: Mutex<Books>,
     pub(crate) placement: Placement,
     pub(crate) callback: Mutex<Option<OutOfMemoryCallback>>,
+    /// What lanes freed last, at hand for them.
+    pub(crate) fronts: Arc<Fronts>,
     last_error: Mutex<Option<DriverError>>,
 }
 
@@ -57,8 +60,9 @@ impl DevicePool {
     ) -> Result<Self, ConfigError> {
         let settings = Settings::new(config, &*source)?;
         let id = PoolId(std::hash::RandomState::new().hash_one(Arc::as_ptr(&source).addr()));
-        let mut books =
-            Books::new(id, settings.unit, settings.events).map_err(|_| ConfigError::Alignment {
+        let fronts = Arc::new(Fronts::new(&settings));
+        let mut books = Books::new(id, settings.unit, settings.events, Arc::clone(&fronts))
+            .map_err(|_| ConfigError::Alignment {
                 given: config.alignment,
                 minimum: 1,
                 maximum: settings.max_align,
@@ -79,6 +83,7 @@ impl DevicePool {
             books: Mutex::new(books),
             placement,
             callback: Mutex::new(None),
+            fronts,
             last_error: Mutex::new(None),
         })
     }
@@ -106,6 +111,9 @@ impl DevicePool {
     pub fn allocate(&self, request: Request) -> Result<Allocation, AllocError> {
         self.source.status()?;
         self.admit(&request)?;
+        if let Some(found) = self.take_from_front(&request) {
+            return Ok(found);
+        }
         let region = self.placement.region_of(request.bytes);
         let mut books = self.books.lock();
         if let Some(found) = books.take_at_once(&request, region, &self.timeline) {
@@ -128,16 +136,10 @@ impl DevicePool {
         if allocation.pool != self.id {
             return Err(self.refusal(allocation));
         }
-        let region = allocation.region;
-        let (domain, last) = match LastUse::of(&allocation, &last_uses) {
-            LastUse::None => (Some(region.shared()), None),
-            LastUse::At(point) if self.timeline.is_known_complete(point) => {
-                (Some(region.shared()), None)
-            }
-            LastUse::At(point) => (region.of_lane(point.lane), Some(point)),
-            LastUse::Several => (None, None),
-        };
-        let Some(domain) = domain else {
+        if self.give_to_front(&allocation, LastUse::of(&allocation, &last_uses)) {
+            return Ok(());
+        }
+        let Some((domain, last)) = self.place_of(&allocation, &last_uses) else {
             return self.free_of_several(allocation, last_uses);
         };
         if self
@@ -151,9 +153,28 @@ impl DevicePool {
         }
     }
 
+    /// Where memory belongs that is given back with these last uses, and the use that is pending; `None` if it takes a
+    /// closer look.
+    #[inline]
+    pub(crate) fn place_of(
+        &self,
+        allocation: &Allocation,
+        last_uses: &Frontier,
+    ) -> Option<(Domain, Option<Timepoint>)> {
+        let region = allocation.region;
+        match LastUse::of(allocation, last_uses) {
+            LastUse::None => Some((region.shared(), None)),
+            LastUse::At(point) if self.timeline.is_known_complete(point) => {
+                Some((region.shared(), None))
+            }
+            LastUse::At(point) => Some((region.of_lane(point.lane)?, Some(point))),
+            LastUse::Several => None,
+        }
+    }
+
     /// Takes memory back that several lanes may still use.
     #[cold]
-    fn free_of_several(
+    pub(crate) fn free_of_several(
         &self,
         allocation: Allocation,
         last_uses: Frontier,
@@ -169,7 +190,7 @@ impl DevicePool {
 
     /// Why an allocation is not taken back.
     #[cold]
-    fn refusal(&self, allocation: Allocation) -> FreeError {
+    pub(crate) fn refusal(&self, allocation: Allocation) -> FreeError {
         let kind = if allocation.pool == self.id {
             FreeErrorKind::Unknown
         } else {
@@ -188,6 +209,8 @@ impl DevicePool {
     /// none; returns the bytes given back. Calls the source; an error of it ends the trim and is kept for [`DevicePool::take_error`].
     pub fn trim(&self, keep: u64) -> u64 {
         let _turn = self.turn.lock();
+        let _closed = self.fronts.close();
+        self.recall();
         let mut books = self.books.lock();
         books.drain(&self.timeline);
         let excess = books.held.saturating_sub(keep);
@@ -245,13 +268,18 @@ impl DevicePool {
     /// The counters now. Costs a short lock and a step per lane.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
-        self.books.lock().stats()
+        let mut fronts = self.enter_fronts();
+        let mut stats = self.books.lock().stats();
+        fronts.add_to(&mut stats, &self.timeline);
+        stats
     }
 
     /// Where the bytes are that the pool holds and no program has. Under the lock, a step per lane and one per hole that
     /// is as large as a page: for reports.
     #[must_use]
     pub fn fragmentation(&self) -> Fragmentation {
+        let _closed = self.fronts.close();
+        self.recall();
         self.books.lock().fragmentation(&self.placement)
     }
 
@@ -260,6 +288,7 @@ impl DevicePool {
     /// A binary search over Blocks and a walk over the Block's Chunks, under the lock: for reports and messages.
     #[must_use]
     pub fn lookup(&self, address: DevicePtr) -> Option<AllocationInfo> {
+        let mut fronts = self.enter_fronts();
         let books = self.books.lock();
         let block = books.blocks.containing(address)?;
         let offset = block.offset + address.checked_offset_from(block.range.start)?;
@@ -268,7 +297,7 @@ impl DevicePool {
         let ExtentState::Live { padding } = extent.state else {
             return None;
         };
-        if books.deferred.contains(&extent) {
+        if books.deferred.contains(&extent) || fronts.have(extent.offset, &books) {
             return None;
         }
         Some(AllocationInfo {
@@ -285,7 +314,10 @@ impl DevicePool {
     /// Every Block with every Chunk, as they are now. Holds the lock for a walk over all of them.
     #[must_use]
     pub fn snapshot(&self) -> PoolSnapshot {
-        PoolSnapshot::of(&self.books.lock())
+        let _closed = self.fronts.close();
+        self.recall();
+        let front_events = self.enter_fronts().events();
+        PoolSnapshot::of(&self.books.lock(), front_events)
     }
 
     /// Walks all books and compares: `held = live + padding + cached + pending + in_transit`, Blocks against the
@@ -294,7 +326,10 @@ impl DevicePool {
     /// # Errors
     /// The first [`Inconsistency`] found: a defect of the pool.
     pub fn check(&self) -> Result<(), Inconsistency> {
-        self.books.lock().check()
+        let mut fronts = self.enter_fronts();
+        let books = self.books.lock();
+        books.check()?;
+        fronts.check(&books)
     }
 
     /// Which pool this is.
@@ -325,7 +360,8 @@ impl DevicePool {
         self.last_error.lock().get_or_insert(error);
     }
 
-    fn admit(&self, request: &Request) -> Result<(), AllocError> {
+    #[inline]
+    pub(crate) fn admit(&self, request: &Request) -> Result<(), AllocError> {
         if request.bytes == 0 {
             return Err(AllocError::ZeroBytes);
         }

@@ -58,17 +58,20 @@ pub enum ChunkState {
 }
 
 impl PoolSnapshot {
-    pub(crate) fn of(books: &Books) -> Self {
+    pub(crate) fn of(books: &Books, front_events: Vec<MemoryEvent>) -> Self {
         let mut blocks: Vec<BlockSnapshot> = books
             .blocks
             .iter()
             .map(|block| block_of(books, block))
             .collect();
         blocks.sort_by_key(|block| block.range.start);
-        Self {
-            blocks,
-            events: books.events.to_vec(),
+        let mut events = books.events.to_vec();
+        if !front_events.is_empty() {
+            events.extend(front_events);
+            // Stable: events of one ring stay in their order.
+            events.sort_by_key(|event| event.clock);
         }
+        Self { blocks, events }
     }
 }
 

@@ -118,6 +118,19 @@ fn what_the_limit_makes_ineffective_is_refused() {
         refusal(|config| config.release_threshold = MORE),
         Some(threshold)
     );
+    let front = |given| {
+        let minimum = 512;
+        Some(ConfigError::FrontBytes {
+            given,
+            minimum,
+            limit,
+        })
+    };
+    assert_eq!(
+        refusal(|config| config.front_bytes = Some(MORE)),
+        front(MORE)
+    );
+    assert_eq!(refusal(|config| config.front_bytes = Some(100)), front(100));
     let exact = ConfigError::ExactFrom { given, limit };
     assert_eq!(
         refusal(|config| config.exact_blocks = ExactBlocks::From(MORE)),

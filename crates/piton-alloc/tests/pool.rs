@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use piton_alloc::{
     AllocError, Allocation, CrossLane, DevicePool, ExactBlocks, FreeErrorKind, FullNow,
-    MemoryEventKind, MemoryPoolConfig, Pending, PoolLimit, Request,
+    MemoryEventKind, MemoryPoolConfig, OwnedPool, Pending, PoolLimit, Request,
 };
 use piton_driver::DevicePtr;
 use piton_timeline::{Frontier, Lane, Timeline, Timepoint};
@@ -451,19 +451,36 @@ fn the_last_events_are_in_the_snapshot_in_their_order() {
         let told = events.iter().map(|it| (it.number, it.kind, it.bytes));
         told.collect()
     };
-    let allocated = (1, MemoryEventKind::Allocated, 1000);
+    let freed = (0, MemoryEventKind::Freed, 1000);
     let expected = [
         (0, MemoryEventKind::BlockAdded, BLOCK),
-        allocated,
+        (1, MemoryEventKind::Allocated, 1000),
         (2, MemoryEventKind::OutOfMemory, BLOCK),
-        (3, MemoryEventKind::Freed, 1000),
+        freed,
     ];
-    assert_eq!(kinds(), expected);
-    let freed = bench.pool.snapshot().events[3];
-    assert_eq!((freed.ptr, freed.lane), (ptr, lane));
+    assert_eq!(
+        kinds(),
+        expected,
+        "the front of the lane has numbers of its own"
+    );
+    let last = bench.pool.snapshot().events[3];
+    assert_eq!((last.ptr, last.lane), (ptr, lane));
+    let again = bench.on(0, 2000);
     bench.pool.trim(0);
-    assert_eq!(kinds()[3], (4, MemoryEventKind::BlockReturned, BLOCK));
-    assert_eq!(kinds()[0], allocated);
+    bench.free(again, []);
+    bench.pool.trim(0);
+    let expected = [
+        (2, MemoryEventKind::OutOfMemory, BLOCK),
+        freed,
+        (3, MemoryEventKind::Allocated, 2000),
+        (4, MemoryEventKind::Freed, 2000),
+        (5, MemoryEventKind::BlockReturned, BLOCK),
+    ];
+    assert_eq!(
+        kinds(),
+        expected,
+        "the last four of the pool, and the front's"
+    );
 }
 
 #[test]
@@ -506,4 +523,71 @@ fn what_is_free_and_not_to_be_had_is_told_by_lane() {
         ..on(1)
     };
     assert_eq!(free.pending, [rest]);
+}
+
+#[test]
+fn what_a_lane_freed_is_its_own_first_and_everyones_before_the_pool_grows() {
+    let config = MemoryPoolConfig {
+        front_bytes: Some(BLOCK),
+        limit: PoolLimit::Bytes(BLOCK),
+        ..config()
+    };
+    let mut bench = Bench::new(2 * BLOCK, config);
+    let chunks: Vec<Allocation> = (0..16).map(|_| bench.on(0, BLOCK / 16)).collect();
+    let ptrs: Vec<DevicePtr> = chunks.iter().map(Allocation::ptr).collect();
+    let last = bench.work(0);
+    for chunk in chunks {
+        bench.free(chunk, [last]);
+    }
+    bench.pool.check().unwrap();
+    assert_eq!(
+        (bench.pool.stats().pending, bench.pool.stats().live),
+        (BLOCK, 0)
+    );
+    assert_eq!(bench.pool.lookup(ptrs[15]), None);
+    let again = bench.on(0, BLOCK / 16);
+    assert_eq!((again.ptr(), again.wait().is_empty()), (ptrs[15], true));
+    bench.free(again, []);
+    let all = bench.on(1, BLOCK);
+    assert_eq!(all.wait().points(), [last]);
+    assert_eq!(bench.pool.stats().block_allocations, 1);
+    bench.pool.check().unwrap();
+    bench.free(all, []);
+}
+
+#[test]
+fn a_chunk_from_a_front_keeps_the_use_it_came_with() {
+    let config = MemoryPoolConfig {
+        front_bytes: Some(BLOCK),
+        ..config()
+    };
+    let mut bench = Bench::new(BLOCK, config);
+    let last = bench.work(0);
+    for _ in 0..3 {
+        let chunk = bench.on(0, 1000);
+        bench.free(chunk, [last]);
+    }
+    // Taken and given back unused: the use before it still counts.
+    let chunk = bench.on(0, 1000);
+    bench.free(chunk, []);
+    assert_eq!(bench.on(1, BLOCK).wait().points(), [last]);
+}
+
+#[test]
+fn a_pool_of_one_owner_does_what_the_shared_one_does() {
+    let bench = Bench::new(2 * BLOCK, config());
+    let lane = bench.lanes[0].id();
+    let mut pool = OwnedPool::from(bench.pool);
+    let first = pool.allocate(Request::new(1000).on(lane)).unwrap();
+    let ptr = first.ptr();
+    let point = bench.lanes[0].submit(1);
+    pool.free(first, Frontier::from(point)).unwrap();
+    let again = pool.allocate(Request::new(700).on(lane)).unwrap();
+    assert_eq!((again.ptr(), pool.stats().hits), (ptr, 1));
+    let other = pool.allocate(Request::new(BLOCK + 1)).unwrap_err();
+    assert!(matches!(other, AllocError::FullNow(_)));
+    pool.check().unwrap();
+    let shared = pool.into_shared();
+    shared.free(again, Frontier::new()).unwrap();
+    shared.check().unwrap();
 }

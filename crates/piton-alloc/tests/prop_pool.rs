@@ -45,6 +45,7 @@ fn steps() -> impl Strategy<Value = Step> {
     let lanes = 0..World::LANES;
     let sizes = prop_oneof![
         6 => 1..GRANULE,
+        8 => prop::sample::select(vec![600, 1000, 1000, 5000]),
         3 => 1..8 * GRANULE,
         1 => 1..2 * CAPACITY,
     ];
@@ -72,17 +73,30 @@ fn configs() -> impl Strategy<Value = MemoryPoolConfig> {
         Just(ExactBlocks::From(2 * GRANULE)),
         Just(ExactBlocks::Never),
     ];
-    (policies, exact, 1u64..9, 0u32..60, 20u64..=64, 0u64..20).prop_map(
-        |(cross_lane, exact_blocks, block, growth_percent, limit, threshold)| MemoryPoolConfig {
-            cross_lane,
-            exact_blocks,
-            growth_percent,
-            block_bytes: Some(block * GRANULE),
-            limit: PoolLimit::Bytes(limit * GRANULE),
-            release_threshold: threshold * GRANULE,
-            ..MemoryPoolConfig::default()
-        },
+    let fronts = prop_oneof![Just(None), Just(Some(0)), Just(Some(20 * GRANULE))];
+    (
+        policies,
+        exact,
+        fronts,
+        1u64..9,
+        0u32..60,
+        20u64..=64,
+        0u64..20,
     )
+        .prop_map(
+            |(cross_lane, exact_blocks, front_bytes, block, growth_percent, limit, threshold)| {
+                MemoryPoolConfig {
+                    front_bytes,
+                    cross_lane,
+                    exact_blocks,
+                    growth_percent,
+                    block_bytes: Some(block * GRANULE),
+                    limit: PoolLimit::Bytes(limit * GRANULE),
+                    release_threshold: threshold * GRANULE,
+                    ..MemoryPoolConfig::default()
+                }
+            },
+        )
 }
 
 fn run(world: &mut World, step: Step) {

@@ -60,9 +60,7 @@ impl DevicePool {
             let domain = match unmapped {
                 Ok(()) => {
                     let range = DeviceRange { start, bytes };
-                    books
-                        .events
-                        .push(MemoryEventKind::PagesUnmapped, range, None);
+                    books.note(MemoryEventKind::PagesUnmapped, range, None);
                     books.set_aside(loot.first, loot.pages);
                     books.outside += bytes;
                     books.counters.stolen += bytes;

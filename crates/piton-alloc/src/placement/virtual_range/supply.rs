@@ -76,7 +76,7 @@ impl Supply<'_> {
         });
         if let Some(start) = start {
             let range = DeviceRange { start, bytes };
-            books.events.push(MemoryEventKind::PagesMapped, range, None);
+            books.note(MemoryEventKind::PagesMapped, range, None);
         }
         books.outside -= bytes;
         books.claims.hollow -= bytes;
