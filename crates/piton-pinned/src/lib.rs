@@ -20,6 +20,8 @@
 //! |---|---|
 //! | have memory the device copies from | [`PinnedPool::allocate`] |
 //! | look at it, change it | [`PinnedBlock::try_as_slice`], [`PinnedBlock::try_as_mut_slice`] |
+//! | have elements that grow and shrink as a `Vec`'s; read and write them as a file | [`PinnedVec`] |
+//! | have memory ready before it is asked for, and given back when it is not | [`PinnedPool::tend`], [`Keeper`] |
 //! | say that a command uses it | [`PinnedBlock::record_read`], [`PinnedBlock::record_write`] |
 //! | let a device copy from memory I have already | [`PinnedPool::register`] |
 //! | give memory back to the system | [`PinnedPool::trim`] |
@@ -55,6 +57,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Features
+//! `allocator-api2`: the pool is an `Allocator`, so `Vec<T, &PinnedPool>` of that crate lies in it. `bytes`: page-locked bytes
+//! as `Bytes`.
+//!
 //! # Not here
 //! Waiting (whoever gets [`PinnedError::InUse`] waits for the frontier in it), copies, streams, element types.
 
@@ -68,10 +74,15 @@ mod error;
 mod events;
 mod free_list;
 mod growth;
+#[cfg(feature = "allocator-api2")]
+mod interop_allocator;
+#[cfg(feature = "bytes")]
+mod interop_bytes;
 mod keeper;
 mod leftovers;
 mod magazine;
 mod pending;
+mod pinned_vec;
 mod pool;
 mod record;
 mod regions;
@@ -91,6 +102,7 @@ pub use config::PinnedPoolConfig;
 pub use error::PinnedError;
 pub use keeper::Keeper;
 pub use leftovers::Leftovers;
+pub use pinned_vec::PinnedVec;
 pub use pool::PinnedPool;
 pub use registered::{Refused, RegisteredMemory};
 pub use stats::{PinnedClassStats, PinnedStats};

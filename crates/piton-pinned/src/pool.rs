@@ -97,6 +97,16 @@ impl PinnedPool {
         Ok(PinnedBlock::new(core::take(self.core(), &request)?))
     }
 
+    /// Bytes that a block for a request of `bytes` bytes has.
+    ///
+    /// # Errors
+    /// [`PinnedError::InvalidSize`].
+    pub fn rounded(&self, bytes: usize) -> Result<usize, PinnedError> {
+        let request = Request::new(bytes, 1, self.config())?;
+        // A size class may be larger than what was asked for, but no larger than memory can be.
+        Ok(usize::try_from(request.bytes).unwrap_or(usize::MAX))
+    }
+
     /// Makes memory the program owns usable in copies of the device, until the guard is dropped. May block on the driver.
     ///
     /// # Errors
