@@ -34,11 +34,12 @@ use crate::{
     progress::Progress,
     queue::{QueueCore, Watcher},
     ready::Ready,
+    runner::Runner,
 };
 use offer::Offer;
 use piton_driver::{DriverError, ErrorKind, Operation, ResourceKind, WaitOutcome};
 use piton_sync::{
-    Condvar, Mutex, MutexGuard,
+    CachePadded, Condvar, Mutex, MutexGuard,
     atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     thread,
 };
@@ -74,20 +75,21 @@ struct State {
     random: fastrand::Rng,
 }
 
+/// What threads write as they go lies apart from what every submission reads.
 struct Shared {
-    state: Mutex<State>,
+    state: CachePadded<Mutex<State>>,
     /// Workers sleep here.
     work: Condvar,
     /// Waiting host threads sleep here.
     hosts: Condvar,
     /// The host functions' thread sleeps here.
     calls: Condvar,
-    pending: AtomicUsize,
+    pending: CachePadded<AtomicUsize>,
     /// Threads that could be woken for what is pending.
     resting: AtomicUsize,
     /// Submissions since a wake was left out; 0 while none was.
     unannounced: AtomicU32,
-    spinners: Spinners,
+    spinners: CachePadded<Spinners>,
     clock: ClockMode,
     started: Instant,
     /// The latest time anything ended, in virtual time.
@@ -327,6 +329,19 @@ impl Engine {
         number: u64,
         deadline: Option<Instant>,
     ) -> Result<WaitOutcome, Deadlock> {
+        let mut runner = Runner::host();
+        let outcome = self.help(&mut runner, progress, number, deadline);
+        runner.hand_over();
+        outcome
+    }
+
+    fn help(
+        &self,
+        runner: &mut Runner,
+        progress: &Progress<Watcher>,
+        number: u64,
+        deadline: Option<Instant>,
+    ) -> Result<WaitOutcome, Deadlock> {
         let is_met = || progress.reached() >= number;
         loop {
             if is_met() {
@@ -335,7 +350,7 @@ impl Engine {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return Ok(WaitOutcome::DeadlinePassed);
             }
-            if self.shared.run_one(false) || self.shared.is_worth_spinning(&is_met) {
+            if self.shared.run_one(runner) || self.shared.is_worth_spinning(&is_met) {
                 continue;
             }
             let listening = progress.sleeper();
@@ -364,7 +379,7 @@ impl Shared {
             ClockMode::Real => 0,
         };
         Self {
-            state: Mutex::new(State {
+            state: CachePadded::new(Mutex::new(State {
                 ready: Ready::new(),
                 offers: Vec::new(),
                 calls: VecDeque::new(),
@@ -375,14 +390,14 @@ impl Shared {
                 running: 0,
                 is_closing: false,
                 random: fastrand::Rng::with_seed(seed),
-            }),
+            })),
             work: Condvar::new(),
             hosts: Condvar::new(),
             calls: Condvar::new(),
-            pending: AtomicUsize::new(0),
+            pending: CachePadded::new(AtomicUsize::new(0)),
             resting: AtomicUsize::new(0),
             unannounced: AtomicU32::new(0),
-            spinners: Spinners::new(),
+            spinners: CachePadded::new(Spinners::new()),
             clock,
             started: Instant::now(),
             virtual_now: AtomicU64::new(0),
@@ -428,15 +443,19 @@ impl Shared {
         }
     }
 
-    /// Runs one ready thing; says whether there was one. `lingers` as for [`execute::run_slice`].
-    fn run_one(&self, lingers: bool) -> bool {
+    /// Runs what the thread has kept, or one ready thing; says whether there was any.
+    fn run_one(&self, runner: &mut Runner) -> bool {
+        if let Some(queue) = runner.next() {
+            execute::run_slice(&queue, runner);
+            return true;
+        }
         if self.pending.load(Ordering::Relaxed) == 0 {
             return false;
         }
         let work = self.take(&mut self.state.lock());
         match work {
             Some(work) => {
-                self.run(work, lingers);
+                self.run(work, runner);
                 true
             }
             None => false,
@@ -465,14 +484,14 @@ impl Shared {
         Some(Work::Queue(queue))
     }
 
-    fn run(&self, work: Work, lingers: bool) {
+    fn run(&self, work: Work, runner: &mut Runner) {
         match work {
             Work::Blocks(offer) => {
                 self.share();
                 offer.take_part();
             }
             Work::Queue(queue) => {
-                execute::run_slice(&queue, lingers);
+                execute::run_slice(&queue, runner);
                 if self.is_virtual() {
                     self.leave();
                 }

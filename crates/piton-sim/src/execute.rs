@@ -1,7 +1,8 @@
 //! Running a queue's commands: one bounded slice at a time.
 //!
 //! The caller owns the queue's front (see `queue`). A slice ends when the queue is empty, when its front must
-//! wait for something, or after [`SLICE`] commands; then the hardware queue goes to the next.
+//! wait for something, or after [`SLICE`] commands; then the hardware queue goes to the next. A worker that nobody wants
+//! elsewhere goes on with the queue, slice by slice.
 
 #![expect(unsafe_code, reason = "the owner of the front is the ring's consumer")]
 
@@ -16,20 +17,16 @@ use crate::{
     plan,
     queue::QueueCore,
     resource::Resource,
+    runner::Runner,
 };
 pub(crate) use perform::launch;
 
 use perform::Outcome;
 use piton_driver::{ErrorKind, Operation};
-use piton_sync::hint;
 use std::sync::Arc;
 
 /// Commands of one queue that run before others get the hardware queue.
 const SLICE: u32 = 16;
-/// How often a worker that has drained a queue looks whether more has come before it lets the queue go, and how many
-/// pauses it makes before the first look; twice as many before each next. In all it is about a microsecond.
-const LOOKS: u32 = 4;
-const PAUSES: u32 = 2;
 
 /// What became of the front command.
 enum Step {
@@ -41,8 +38,8 @@ enum Step {
     Waits,
 }
 
-/// Runs commands of `queue`, whose front the caller owns. A worker lingers; a host thread has somewhere to go.
-pub(crate) fn run_slice(queue: &Arc<QueueCore>, lingers: bool) {
+/// Runs commands of `queue`, whose front the caller owns.
+pub(crate) fn run_slice(queue: &Arc<QueueCore>, runner: &mut Runner) {
     let device = queue.device.core();
     let Some(hardware) = device.hardware.get(queue.hardware as usize) else {
         return;
@@ -50,7 +47,7 @@ pub(crate) fn run_slice(queue: &Arc<QueueCore>, lingers: bool) {
     if !hardware.acquire(queue.band(), || Arc::clone(queue)) {
         return;
     }
-    let last = run_some(queue, lingers);
+    let last = run_some(queue, hardware, runner);
     release(queue, hardware);
     match last {
         Step::Ended => queue.engine().schedule(queue),
@@ -58,8 +55,33 @@ pub(crate) fn run_slice(queue: &Arc<QueueCore>, lingers: bool) {
     }
 }
 
-/// Runs until the front waits or is gone, or the slice is over.
-fn run_some(queue: &Arc<QueueCore>, lingers: bool) -> Step {
+/// Runs until the front waits or is gone, or the slice is over and somebody else is to have his turn.
+fn run_some(
+    queue: &Arc<QueueCore>,
+    hardware: &Resource<Arc<QueueCore>>,
+    runner: &mut Runner,
+) -> Step {
+    loop {
+        match run_turns(queue, runner) {
+            Step::Ended if runner.is_free(queue.engine()) && !hardware.is_wanted() => {}
+            Step::Ended => return give_back(queue),
+            over => return over,
+        }
+    }
+}
+
+/// Others have their turn. A queue that has drained with its slice is nobody's now: nobody need take it once more to
+/// find that out.
+fn give_back(queue: &QueueCore) -> Step {
+    let next = queue.progress.reached() + 1;
+    if next > queue.ring.submitted() && queue.ring.retire(next) {
+        return Step::Empty;
+    }
+    Step::Ended
+}
+
+/// Runs a slice.
+fn run_turns(queue: &Arc<QueueCore>, runner: &mut Runner) -> Step {
     let engine = queue.engine();
     let mut next = queue.progress.reached() + 1;
     let mut submitted = queue.ring.submitted();
@@ -67,7 +89,7 @@ fn run_some(queue: &Arc<QueueCore>, lingers: bool) -> Step {
         if next > submitted {
             submitted = queue.ring.submitted();
         }
-        if next > submitted && lingers && linger(queue, next) {
+        if next > submitted && runner.linger(queue, next) {
             submitted = queue.ring.submitted();
         }
         if next > submitted {
@@ -83,35 +105,12 @@ fn run_some(queue: &Arc<QueueCore>, lingers: bool) -> Step {
         if turn > 0 {
             engine.share();
         }
-        match step(queue, next) {
+        match step(queue, next, runner) {
             Step::Ended => next = queue.progress.reached() + 1,
             over => return over,
         }
     }
-    // A queue that has drained with its slice is nobody's now: nobody need take it once more to find that out.
-    let has_drained = next > queue.ring.submitted();
-    if has_drained && queue.ring.retire(next) {
-        return Step::Empty;
-    }
     Step::Ended
-}
-
-/// Stays with a drained queue for a moment; says whether more has come. A program that submits one launch after another
-/// would otherwise find the queue nobody's each time, and both threads would pass the lines of the ready list to and
-/// fro. Not while anything else waits for a thread.
-fn linger(queue: &QueueCore, next: u64) -> bool {
-    for look in 0..LOOKS {
-        for _ in 0..PAUSES << look {
-            hint::spin_loop();
-        }
-        if queue.ring.submitted() >= next {
-            return true;
-        }
-        if queue.engine().has_pending() {
-            return false;
-        }
-    }
-    false
 }
 
 pub(crate) fn release(queue: &QueueCore, resource: &Resource<Arc<QueueCore>>) {
@@ -120,7 +119,7 @@ pub(crate) fn release(queue: &QueueCore, resource: &Resource<Arc<QueueCore>>) {
     }
 }
 
-fn step(queue: &Arc<QueueCore>, position: u64) -> Step {
+fn step(queue: &Arc<QueueCore>, position: u64, runner: &mut Runner) -> Step {
     // SAFETY: the front is the caller's and the position published; nothing takes the command out before the last use
     // of the reference, which is before `end` and `skip` do.
     let entry = unsafe { queue.ring.peek(position) };
@@ -139,29 +138,43 @@ fn step(queue: &Arc<QueueCore>, position: u64) -> Step {
     }
     if let Some(reason) = skip_reason(queue, position) {
         hand_on_engines(queue);
-        return skip(queue, position, reason);
+        return skip(queue, position, reason, runner);
     }
     match &entry.command {
         Command::WaitSemaphore { semaphore, value } => {
             stalling::on_semaphore(queue, position, semaphore, *value)
-                .unwrap_or_else(|| run_front(queue, position, entry, None))
+                .unwrap_or_else(|| run_front(queue, position, entry, None, runner))
         }
         Command::WaitMemory(wait) => stalling::on_memory(queue, position, *wait)
-            .unwrap_or_else(|| run_front(queue, position, entry, None)),
+            .unwrap_or_else(|| run_front(queue, position, entry, None, runner)),
         Command::CopyToDevice { .. } | Command::CopyToHost { .. } | Command::CopyPeer { .. } => {
             let engine = copy_engine(queue.device.core(), operation);
             if !engine.acquire(queue.band(), || Arc::clone(queue)) {
                 return Step::Waits;
             }
-            run_front(queue, position, entry, Some(engine))
+            runner.hand_over();
+            run_front(queue, position, entry, Some(engine), runner)
         }
-        Command::RunGraph { plan } => step_graph(queue, position, entry, plan),
-        _ => run_front(queue, position, entry, None),
+        Command::RunGraph { plan } => {
+            runner.hand_over();
+            step_graph(queue, position, entry, plan, runner)
+        }
+        Command::WaitQueue { .. } => run_front(queue, position, entry, None, runner),
+        _ => {
+            runner.hand_over();
+            run_front(queue, position, entry, None, runner)
+        }
     }
 }
 
 /// Runs the next node of the graph at the front; ends the command behind the last.
-fn step_graph(queue: &Arc<QueueCore>, position: u64, entry: &Entry, plan: &Arc<Plan>) -> Step {
+fn step_graph(
+    queue: &Arc<QueueCore>,
+    position: u64,
+    entry: &Entry,
+    plan: &Arc<Plan>,
+    runner: &mut Runner,
+) -> Step {
     let is_virtual = queue.engine().is_virtual();
     let start = if is_virtual {
         queue.ready_at(entry.submitted_at)
@@ -187,7 +200,7 @@ fn step_graph(queue: &Arc<QueueCore>, position: u64, entry: &Entry, plan: &Arc<P
     // What the graph keeps goes before the position is said to have ended.
     // SAFETY: the front is the caller's; `entry` and `plan` are not used any more, nor the position asked for again.
     drop(unsafe { queue.ring.take(position) });
-    queue.end(position, end.result, by);
+    runner.take_on(queue.end(position, end.result, by));
     Step::Ended
 }
 
@@ -216,7 +229,12 @@ fn hand_on_engines(queue: &QueueCore) {
 }
 
 #[cold]
-fn skip(queue: &Arc<QueueCore>, position: u64, result: Result<(), ErrorKind>) -> Step {
+fn skip(
+    queue: &Arc<QueueCore>,
+    position: u64,
+    result: Result<(), ErrorKind>,
+    runner: &mut Runner,
+) -> Step {
     // SAFETY: the front is the caller's, and the position is asked for once more only.
     let entry = unsafe { queue.ring.take(position) };
     let what = (entry.command.operation(), entry.origin);
@@ -232,11 +250,11 @@ fn skip(queue: &Arc<QueueCore>, position: u64, result: Result<(), ErrorKind>) ->
         queue.note_end(position, queue.time());
     }
     // A replay under way goes too; out of its place first, since what it keeps is the program's.
-    let replay = queue.replay.lock().take();
+    let replay = queue.replay.take();
     drop(replay);
     // What the command owned (a host function) goes before the position is said to have ended.
     drop(entry);
-    queue.end(position, result, what);
+    runner.take_on(queue.end(position, result, what));
     Step::Ended
 }
 
@@ -253,6 +271,7 @@ fn run_front(
     position: u64,
     entry: &Entry,
     engine: Option<&Resource<Arc<QueueCore>>>,
+    runner: &mut Runner,
 ) -> Step {
     let what = (entry.command.operation(), entry.origin);
     let draft = record::begin(queue, position, entry);
@@ -282,7 +301,7 @@ fn run_front(
         // function was taken out when it was called.
         drop(unsafe { queue.ring.take(position) });
     }
-    queue.end(position, result, what);
+    runner.take_on(queue.end(position, result, what));
     Step::Ended
 }
 

@@ -22,7 +22,7 @@ mod run;
 
 pub(crate) use front::{NodeReturn, Step, step};
 pub(crate) use plan::Plan;
-pub(crate) use run::GraphRun;
+pub(crate) use run::ReplayPlace;
 
 use crate::device::SimDevice;
 use piton_driver::{

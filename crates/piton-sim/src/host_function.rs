@@ -45,7 +45,9 @@ impl HostCall {
             node.set(result);
         } else {
             let what = (Operation::CallHost, self.origin);
-            self.queue.end(self.position, result, what);
+            if let Some(woken) = self.queue.end(self.position, result, what) {
+                woken.engine().schedule(&woken);
+            }
         }
         // This thread only calls functions: somebody else goes on with the queue.
         self.queue.engine().schedule(&self.queue);

@@ -18,7 +18,7 @@ use piton_driver::{
     ComputeUnitKind, DeviceId, DeviceInfo, DevicePtr, DriverError, ErrorKind, Limits, Operation,
 };
 use piton_sync::{
-    ForkMark, Mutex,
+    CachePadded, ForkMark, Mutex,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 use std::{
@@ -75,7 +75,8 @@ pub(crate) struct Machine {
     pub(crate) host: Mutex<HostRegions>,
     pub(crate) modules: Mutex<HashMap<Arc<str>, SimModule>>,
     pub(crate) faults: Faults,
-    pub(crate) memory_waits: MemoryWaits,
+    /// Apart from what every submission reads: the end of every command that may write memory touches it.
+    pub(crate) memory_waits: CachePadded<MemoryWaits>,
     pub(crate) fork: ForkMark,
     /// Handles outside, see `presence`.
     pub(crate) handles: AtomicUsize,
@@ -101,7 +102,7 @@ impl Machine {
             host: Mutex::new(HostRegions::default()),
             modules: Mutex::new(HashMap::new()),
             faults,
-            memory_waits: MemoryWaits::default(),
+            memory_waits: CachePadded::default(),
             fork: ForkMark::new(),
             handles: AtomicUsize::new(0),
             is_abandoned: AtomicBool::new(false),

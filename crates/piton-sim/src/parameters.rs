@@ -55,18 +55,19 @@ pub(crate) struct Claimed {
     released: u64,
 }
 
-/// Which part of a ring is in use.
+/// Which part of a ring is in use. In a place of its own: the consumer writes `released`, and both sides read the rest
+/// as often as they look at it.
 #[derive(Debug)]
 struct Space {
     capacity: u64,
-    released: CachePadded<AtomicU64>,
+    released: AtomicU64,
 }
 
 impl Space {
     fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity as u64,
-            released: CachePadded::new(AtomicU64::new(0)),
+            released: AtomicU64::new(0),
         }
     }
 
@@ -100,7 +101,7 @@ impl Space {
 
 /// The ring.
 pub(crate) struct ParameterRing {
-    space: Space,
+    space: CachePadded<Space>,
     bytes: NonNull<[u64]>,
 }
 
@@ -123,7 +124,7 @@ impl ParameterRing {
         let capacity = (commands as usize * BYTES_A_COMMAND).max(LEAST_BYTES);
         let bytes = vec![0_u64; capacity / size_of::<u64>()].into_boxed_slice();
         Self {
-            space: Space::new(capacity),
+            space: CachePadded::new(Space::new(capacity)),
             bytes: NonNull::from(Box::leak(bytes)),
         }
     }

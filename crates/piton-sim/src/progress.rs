@@ -19,11 +19,20 @@ use piton_sync::{
     CachePadded, Mutex,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
+use smallvec::SmallVec;
+
+/// Watchers woken at once that need no allocation. Few wait for one number, except where one stream feeds many.
+const AT_ONCE: usize = 4;
 
 /// A counter with watchers of type `W`, each woken once when the counter has reached its number.
+///
+/// All of it in one place of its own: whoever looks at the counter or advances it touches no line that others write.
 #[derive(Debug)]
-pub(crate) struct Progress<W> {
-    reached: CachePadded<AtomicU64>,
+pub(crate) struct Progress<W>(CachePadded<Words<W>>);
+
+#[derive(Debug)]
+struct Words<W> {
+    reached: AtomicU64,
     listeners: AtomicUsize,
     list: Mutex<List<W>>,
 }
@@ -39,26 +48,27 @@ struct List<W> {
 #[derive(Debug)]
 pub(crate) struct Due<W> {
     /// To be woken by the caller, under no lock.
-    pub(crate) watchers: Vec<W>,
+    pub(crate) watchers: SmallVec<[W; AT_ONCE]>,
     /// Host threads sleep until the counter has grown.
     pub(crate) has_sleepers: bool,
 }
 
 impl<W> Progress<W> {
     pub(crate) fn new(initial: u64) -> Self {
-        Self {
-            reached: CachePadded::new(AtomicU64::new(initial)),
+        Self(CachePadded::new(Words {
+            reached: AtomicU64::new(initial),
             listeners: AtomicUsize::new(0),
             list: Mutex::new(List {
                 watchers: Vec::new(),
                 sleepers: 0,
             }),
-        }
+        }))
     }
 
     /// The counter. What happened before it grew to the number read is visible.
+    #[inline]
     pub(crate) fn reached(&self) -> u64 {
-        self.reached.load(Ordering::Acquire)
+        self.0.reached.load(Ordering::Acquire)
     }
 
     /// Leaves `watcher` to be returned by the call of [`advance`](Self::advance) that reaches `number`, or
@@ -67,10 +77,10 @@ impl<W> Progress<W> {
         if self.reached() >= number {
             return Err(watcher);
         }
-        let mut list = self.list.lock();
-        self.listeners.fetch_add(1, Ordering::AcqRel);
+        let mut list = self.0.list.lock();
+        self.0.listeners.fetch_add(1, Ordering::AcqRel);
         if self.reached() >= number {
-            self.listeners.fetch_sub(1, Ordering::AcqRel);
+            self.0.listeners.fetch_sub(1, Ordering::AcqRel);
             return Err(watcher);
         }
         list.watchers.push((number, watcher));
@@ -79,7 +89,7 @@ impl<W> Progress<W> {
 
     /// What `choose` makes of each watcher and its number.
     pub(crate) fn pick<R>(&self, choose: impl Fn(u64, &W) -> Option<R>) -> Vec<R> {
-        let list = self.list.lock();
+        let list = self.0.list.lock();
         list.watchers
             .iter()
             .filter_map(|(number, watcher)| choose(*number, watcher))
@@ -88,30 +98,36 @@ impl<W> Progress<W> {
 
     /// Counts a host thread that is about to sleep. It looks at the counter once more before it does.
     pub(crate) fn sleeper(&self) -> Sleeper<'_, W> {
-        self.list.lock().sleepers += 1;
-        self.listeners.fetch_add(1, Ordering::AcqRel);
+        self.0.list.lock().sleepers += 1;
+        self.0.listeners.fetch_add(1, Ordering::AcqRel);
         Sleeper(self)
     }
 
     /// Raises the counter to `number`, which is above it, and says who is to be told. Called by one thread at a
     /// time.
+    #[inline]
     pub(crate) fn advance(&self, number: u64) -> Option<Due<W>> {
-        self.reached.store(number, Ordering::Release);
-        if self.listeners.fetch_add(0, Ordering::AcqRel) == 0 {
+        self.0.reached.store(number, Ordering::Release);
+        if self.0.listeners.fetch_add(0, Ordering::AcqRel) == 0 {
             return None;
         }
-        let mut list = self.list.lock();
-        let watchers: Vec<W> = list
+        Some(self.due(number))
+    }
+
+    fn due(&self, number: u64) -> Due<W> {
+        let mut list = self.0.list.lock();
+        let watchers: SmallVec<[W; AT_ONCE]> = list
             .watchers
             .extract_if(.., |(awaited, _)| *awaited <= number)
             .map(|(_, watcher)| watcher)
             .collect();
-        self.listeners.fetch_sub(watchers.len(), Ordering::AcqRel);
+        let woken = watchers.len();
+        self.0.listeners.fetch_sub(woken, Ordering::AcqRel);
         let has_sleepers = list.sleepers > 0;
-        Some(Due {
+        Due {
             watchers,
             has_sleepers,
-        })
+        }
     }
 }
 
@@ -121,9 +137,10 @@ pub(crate) struct Sleeper<'a, W>(&'a Progress<W>);
 
 impl<W> Drop for Sleeper<'_, W> {
     fn drop(&mut self) {
-        let mut list = self.0.list.lock();
+        let words = &self.0.0;
+        let mut list = words.list.lock();
         list.sleepers -= 1;
-        self.0.listeners.fetch_sub(1, Ordering::AcqRel);
+        words.listeners.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
     device::SimDevice,
     engine::Engine,
     front::FrontMark,
-    graph::GraphRun,
+    graph::ReplayPlace,
     kept::Kept,
     parameters::{Claimed, ParameterRing},
     progress::{Due, Progress},
@@ -41,7 +41,7 @@ use piton_driver::{
     QueueFailure, QueueId,
 };
 use piton_sync::{
-    Mutex,
+    CachePadded, Mutex,
     atomic::{AtomicU64, Ordering},
 };
 use std::{
@@ -71,10 +71,21 @@ pub(crate) enum Watcher {
 
 impl Watcher {
     pub(crate) fn wake(self) {
+        if let Some(queue) = self.woken() {
+            queue.engine().schedule(&queue);
+        }
+    }
+
+    /// Wakes it; a queue comes back if its stall was still on. The caller owns its front then, and makes it ready.
+    #[must_use = "a queue that nobody makes ready never runs"]
+    fn woken(self) -> Option<Arc<QueueCore>> {
         match self {
-            Self::Queue(queue, ticket) => queue.end_stall(ticket),
+            Self::Queue(queue, ticket) => queue.cancel_stall(ticket).then_some(queue),
             // A waker is the program's code: its panic is its own, not the end of a device's thread.
-            Self::Waker(waker) => drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
+            Self::Waker(waker) => {
+                drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
+                None
+            }
         }
     }
 }
@@ -97,6 +108,9 @@ struct Times {
 }
 
 /// A queue.
+///
+/// What producers write with each command (`ring`, `producer`) and what the owner of the front does (`progress`,
+/// `parameters`, `front`) lies apart from each other and from what both only read.
 #[derive(Debug)]
 pub(crate) struct QueueCore {
     pub(crate) id: QueueId,
@@ -110,11 +124,10 @@ pub(crate) struct QueueCore {
     pub(crate) parameters: ParameterRing,
     pub(crate) progress: Progress<Watcher>,
     pub(crate) trouble: Trouble,
-    pub(crate) front: FrontMark,
+    pub(crate) front: CachePadded<FrontMark>,
     pub(crate) waits: Waits,
-    /// The replay of a graph that the front is in the middle of.
-    pub(crate) replay: Mutex<Option<GraphRun>>,
-    producer: Mutex<Producer>,
+    pub(crate) replay: ReplayPlace,
+    producer: CachePadded<Mutex<Producer>>,
     stall: Mutex<Stall>,
     /// The band that a more urgent queue lifted this one to, and until when: `band` in the low byte, the position
     /// above.
@@ -261,13 +274,16 @@ impl QueueCore {
     }
 
     /// Ends the command at `position`: notes a failure, then advances the counter, then tells who listens. The
-    /// caller owns the front, and has taken the command out of the ring.
+    /// caller owns the front, and has taken the command out of the ring. Of the queues that waited for this one comes back:
+    /// the caller owns its front too now, and makes it ready or runs it.
+    #[must_use = "a queue that nobody makes ready never runs"]
+    #[inline]
     pub(crate) fn end(
         &self,
         position: u64,
         result: Result<(), ErrorKind>,
         (operation, origin): (Operation, Origin),
-    ) {
+    ) -> Option<Arc<Self>> {
         if let Err(kind) = result {
             let failure = QueueFailure {
                 position: Position::new(position),
@@ -276,16 +292,24 @@ impl QueueCore {
             };
             self.trouble.fail(failure, self.on_failure);
         }
-        if let Some(due) = self.progress.advance(position) {
-            self.tell(due);
-        }
+        self.progress
+            .advance(position)
+            .and_then(|due| self.tell(due))
     }
 
-    fn tell(&self, due: Due<Watcher>) {
-        due.watchers.into_iter().for_each(Watcher::wake);
+    fn tell(&self, due: Due<Watcher>) -> Option<Arc<Self>> {
+        let mut first = None;
+        for watcher in due.watchers {
+            if first.is_none() {
+                first = watcher.woken();
+            } else {
+                watcher.wake();
+            }
+        }
         if due.has_sleepers {
             self.engine().ring_hosts();
         }
+        first
     }
 }
 

@@ -52,6 +52,11 @@ impl<T> Resource<T> {
         state.waiting.pop()
     }
 
+    /// Whether anybody waits for one.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.state.lock().waiting.is_empty()
+    }
+
     /// Everybody who waits: they are to ask again.
     #[must_use = "who waits must be scheduled"]
     pub(crate) fn take_waiting(&self) -> impl Iterator<Item = T> + use<T> {

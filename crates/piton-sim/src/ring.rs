@@ -25,14 +25,24 @@
 use piton_sync::{
     CachePadded, UnsafeCell,
     atomic::{AtomicBool, AtomicU64, Ordering},
+    prefetch_for_write,
 };
 use std::{fmt, mem::MaybeUninit};
+
+/// How many slots before it is written a slot's line is asked for: the consumer has read it a round ago, maybe on another
+/// core, and it takes as long to come from there as a few launches take.
+const AHEAD: u64 = 8;
 
 /// The ring. Positions count from 1.
 pub(crate) struct Ring<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
-    submitted: CachePadded<AtomicU64>,
-    is_scheduled: CachePadded<AtomicBool>,
+    tail: CachePadded<Tail>,
+}
+
+/// What a producer writes with each command, together: a consumer that looks for more takes one line from it.
+struct Tail {
+    submitted: AtomicU64,
+    is_scheduled: AtomicBool,
 }
 
 // SAFETY: a slot is touched by one thread at a time, as the protocol says; what is in it moves between threads.
@@ -55,8 +65,10 @@ impl<T> Ring<T> {
         let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit()));
         Self {
             slots: slots.collect(),
-            submitted: CachePadded::new(AtomicU64::new(0)),
-            is_scheduled: CachePadded::new(AtomicBool::new(false)),
+            tail: CachePadded::new(Tail {
+                submitted: AtomicU64::new(0),
+                is_scheduled: AtomicBool::new(false),
+            }),
         }
     }
 
@@ -65,8 +77,9 @@ impl<T> Ring<T> {
     }
 
     /// The last position published. What was in its slot then is visible to the consumer.
+    #[inline]
     pub(crate) fn submitted(&self) -> u64 {
-        self.submitted.load(Ordering::Acquire)
+        self.tail.submitted.load(Ordering::Acquire)
     }
 
     /// Puts a command into the next slot and returns its position.
@@ -75,19 +88,21 @@ impl<T> Ring<T> {
     /// The caller is the only producer, and the command one capacity before has ended.
     #[inline]
     pub(crate) unsafe fn publish(&self, value: T) -> u64 {
-        let position = self.submitted.load(Ordering::Relaxed) + 1;
+        let position = self.tail.submitted.load(Ordering::Relaxed) + 1;
         self.slot(position).with_mut(|slot| {
             // SAFETY: nobody else touches the slot: its last command has ended.
             unsafe { (*slot).write(value) };
         });
-        self.submitted.store(position, Ordering::Release);
+        self.tail.submitted.store(position, Ordering::Release);
+        prefetch_for_write(self.slot(position + AHEAD));
         position
     }
 
     /// Says that something was published. `true`: nobody owns the front, and the caller must schedule the queue.
+    #[inline]
     #[must_use = "a queue that nobody schedules never runs"]
     pub(crate) fn ring(&self) -> bool {
-        !self.is_scheduled.swap(true, Ordering::AcqRel)
+        !self.tail.is_scheduled.swap(true, Ordering::AcqRel)
     }
 
     /// The command at `position`.
@@ -120,12 +135,12 @@ impl<T> Ring<T> {
     /// Gives up the front when `next` is not published. `false`: it was just now, and the front is the caller's again.
     /// Others may have had it in between and have run what was there, so the caller asks anew how far the queue is.
     pub(crate) fn retire(&self, next: u64) -> bool {
-        self.is_scheduled.swap(false, Ordering::AcqRel);
+        self.tail.is_scheduled.swap(false, Ordering::AcqRel);
         if self.submitted() < next {
             return true;
         }
         // Take it back, unless its producer has found nobody and scheduled the queue.
-        self.is_scheduled.swap(true, Ordering::AcqRel)
+        self.tail.is_scheduled.swap(true, Ordering::AcqRel)
     }
 
     fn slot(&self, position: u64) -> &UnsafeCell<MaybeUninit<T>> {

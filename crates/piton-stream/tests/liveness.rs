@@ -159,12 +159,19 @@ fn a_stalled_stream_goes_on_by_itself() {
     }
 }
 
-/// Kernels hold every worker until the host has got through a stream of its own: it runs that itself.
-#[test]
-fn a_waiting_host_runs_what_the_workers_are_too_busy_for() {
-    use piton_driver::{Grid, Launch, ModuleImage, Signature};
-    use piton_sim::{KernelDefinition, SimModule};
-    for workers in [1_u32, 2] {
+/// A machine with so many workers, each of which is in a kernel until the gate is opened.
+struct Held {
+    _driver: SimDriver,
+    device: Arc<dyn Device>,
+    streams: Streams,
+    holding: Vec<Stream>,
+    gate: Arc<AtomicU32>,
+}
+
+impl Held {
+    fn new(workers: u32) -> Self {
+        use piton_driver::{Grid, Launch, ModuleImage, Signature};
+        use piton_sim::{KernelDefinition, SimModule};
         let device = DeviceConfig {
             memory_bytes: 1 << 20,
             page_bytes: 64 << 10,
@@ -196,18 +203,57 @@ fn a_waiting_host_runs_what_the_workers_are_too_busy_for() {
             stream.flush().unwrap();
         }
         watch(&inside, workers);
-        let own = make();
-        let at = device.memory().allocate(64).unwrap();
-        for _ in 0..50 {
+        Self {
+            _driver: driver,
+            device,
+            streams,
+            holding,
+            gate,
+        }
+    }
+
+    /// A stream with so many commands.
+    fn stream(&self, commands: usize) -> Stream {
+        let options = StreamOptions::default();
+        let own = self.streams.create(&self.device, options).unwrap();
+        let at = self.device.memory().allocate(64).unwrap();
+        for _ in 0..commands {
             // SAFETY: nothing else uses the memory, which lives as long as the machine.
             unsafe { own.fill(at, FillPattern::Byte(1), 64) }.unwrap();
         }
-        own.synchronize().unwrap();
-        let is_held = holding.iter().all(|stream| stream.depth() == 1);
+        own
+    }
+
+    fn open(self) {
+        let is_held = self.holding.iter().all(|stream| stream.depth() == 1);
         assert!(is_held, "the host got through when a worker was free");
-        gate.store(1, Ordering::Release);
-        holding
-            .iter()
-            .for_each(|stream| stream.synchronize().unwrap());
+        self.gate.store(1, Ordering::Release);
+        let over = || self.holding.iter().all(|stream| stream.depth() == 0);
+        assert!(comes(over), "a worker is lost");
+    }
+}
+
+/// Kernels hold every worker until the host has got through a stream of its own: it runs that itself.
+#[test]
+fn a_waiting_host_runs_what_the_workers_are_too_busy_for() {
+    for workers in [1, 2] {
+        let held = Held::new(workers);
+        held.stream(50).synchronize().unwrap();
+        held.open();
+    }
+}
+
+/// The host runs the stream it waits for, wakes another by that, and has no more to do with it.
+#[test]
+fn what_a_helping_host_has_woken_runs_when_the_host_has_left() {
+    for workers in [1, 2] {
+        let held = Held::new(workers);
+        let (own, other) = (held.stream(20), held.stream(0));
+        other.wait(&own.record()).unwrap();
+        let flag = Arc::new(AtomicU32::new(0));
+        other.call_host(raises(&flag)).unwrap();
+        own.synchronize().unwrap();
+        held.open();
+        watch(&flag, 1);
     }
 }

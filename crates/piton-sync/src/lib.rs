@@ -15,6 +15,7 @@
 //! | hand out memory that a protocol guards | [`UnsafeCell`] |
 //! | start a thread | [`thread`] |
 //! | keep two counters off one cache line | [`CachePadded`] |
+//! | have a line here before it is written | [`prefetch_for_write`] |
 //! | know a fork from the process it came from | [`ForkMark`] |
 //! | prove a protocol | [`model`] |
 //!
@@ -26,6 +27,7 @@
 
 #[cfg(not(loom))]
 mod fork;
+mod prefetch;
 
 #[cfg(not(loom))]
 #[path = "native.rs"]
@@ -44,6 +46,7 @@ pub use imp::{
 };
 
 pub use crossbeam_utils::CachePadded;
+pub use prefetch::prefetch_for_write;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

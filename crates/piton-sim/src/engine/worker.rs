@@ -1,16 +1,19 @@
 //! A worker thread: runs what is ready, and rests in between as `idle` says.
 
 use super::Shared;
-use crate::idle::{Idleness, Rest};
+use crate::{
+    idle::{Idleness, Rest},
+    runner::Runner,
+};
 use piton_sync::{MutexGuard, atomic::Ordering};
 use std::time::Instant;
 
 impl Shared {
     /// Runs what is ready until the engine closes and nothing is left.
     pub(super) fn run_worker(&self) {
-        let mut idleness = Idleness::default();
+        let (mut idleness, mut runner) = (Idleness::default(), Runner::worker());
         loop {
-            if self.run_one(true) {
+            if self.run_one(&mut runner) {
                 idleness.end();
                 continue;
             }

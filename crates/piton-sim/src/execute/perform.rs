@@ -50,13 +50,16 @@ pub(super) fn perform(
             };
             // SAFETY: the command has not ended.
             let kernel = unsafe { kernel.get() };
-            let Some(result) = launch(queue, position, (kernel, *grid), bytes) else {
-                return Outcome::Hangs;
-            };
-            if let Arguments::Ring(reservation) = arguments {
+            let result = launch(queue, position, (kernel, *grid), bytes);
+            if let (Some(_), Arguments::Ring(reservation)) = (&result, arguments) {
                 queue.parameters.release(*reservation);
             }
-            result
+            // Success apart: to move a result of which only the tag was written costs more than the kernel's call.
+            match result {
+                Some(Ok(())) => Ok(()),
+                Some(failed) => failed,
+                None => return Outcome::Hangs,
+            }
         }
         Command::CallHost { .. } => return call_host(queue, position, draft),
         Command::WaitQueue {

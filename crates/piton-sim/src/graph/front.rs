@@ -65,7 +65,7 @@ pub(crate) fn step(queue: &Arc<QueueCore>, position: u64, plan: &Arc<Plan>, star
         return Step::Waits;
     };
     // Taken out of its place: nodes are the program's code, which runs under no lock.
-    let held = queue.replay.lock().take();
+    let held = queue.replay.take();
     let mut run = held.unwrap_or_else(|| GraphRun::new(Arc::clone(plan), start));
     let advance = match run.copy.take() {
         Some(number) => carry_out(queue, position, &mut run, number),
@@ -77,7 +77,7 @@ pub(crate) fn step(queue: &Arc<QueueCore>, position: u64, plan: &Arc<Plan>, star
     if let Advance::Ended(end) = advance {
         return Step::Ended(end);
     }
-    *queue.replay.lock() = Some(run);
+    queue.replay.put(run);
     match advance {
         // Only now: the function may return, and the next step begin, at once.
         Advance::Calls(call) => start_call(queue, call),
@@ -92,12 +92,10 @@ type CopyEngine = Resource<Arc<QueueCore>>;
 /// Takes the engine of the copy that is next, if a copy is. Where it is another queue's turn, the engine has the front from
 /// then on: so the replay is in its place already, with the copy noted in it.
 fn take_engine(queue: &Arc<QueueCore>) -> Result<Option<&CopyEngine>, Busy> {
-    let held = queue.replay.lock();
-    let copy = held.as_ref().and_then(|run| Some(run.work(run.copy?)));
-    let Some(operation) = copy.map(Work::operation) else {
+    let copy = |run: &GraphRun| run.copy.map(|number| run.work(number).operation());
+    let Some(operation) = queue.replay.look(copy) else {
         return Ok(None);
     };
-    drop(held);
     let engine = execute::copy_engine(queue.device.core(), operation);
     if engine.acquire(queue.band(), || Arc::clone(queue)) {
         return Ok(Some(engine));

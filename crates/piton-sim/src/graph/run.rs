@@ -9,6 +9,7 @@
 //!
 //! # Memory
 //! The numbers of a replay that has ended lie with the plan until its next, which then allocates nothing: see [`Spare`].
+//! A queue has room for a replay from its first on: see [`ReplayPlace`].
 
 use super::plan::{Plan, Work};
 use piton_sync::Mutex;
@@ -60,6 +61,29 @@ pub(crate) struct GraphRun {
     pub(crate) copy: Option<u32>,
     /// When the replay started.
     pub(crate) start: u64,
+}
+
+/// Where a queue keeps the replay that its front is in the middle of. The room is made for the queue's first replay and
+/// stays: most queues never have one, and who has one has more.
+#[derive(Debug, Default)]
+pub(crate) struct ReplayPlace(Mutex<Option<Box<Option<GraphRun>>>>);
+
+impl ReplayPlace {
+    /// Takes the replay out, if there is one.
+    pub(crate) fn take(&self) -> Option<GraphRun> {
+        self.0.lock().as_mut()?.take()
+    }
+
+    /// Keeps a replay. There is none.
+    pub(crate) fn put(&self, run: GraphRun) {
+        let mut room = self.0.lock();
+        **room.get_or_insert_default() = Some(run);
+    }
+
+    /// What `look` finds at the replay, if there is one.
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&GraphRun) -> Option<R>) -> Option<R> {
+        look((**self.0.lock().as_ref()?).as_ref()?)
+    }
 }
 
 /// What is next.

@@ -4,7 +4,7 @@ use super::{PRIORITIES, QueueCore, SimQueue};
 use crate::{
     deadlock::Waits,
     device::SimDevice,
-    front::FrontMark,
+    graph::ReplayPlace,
     machine::{DEFAULT_COMMANDS, DeviceCore, HardwareLoad, MAX_QUEUES, QUEUE_COMMANDS},
     parameters::ParameterRing,
     progress::Progress,
@@ -15,7 +15,7 @@ use piton_driver::{
     DriverError, ErrorKind, HardwareQueue, Operation, Placement, Queue, QueueId, QueueOptions,
     Queues, ResourceKind,
 };
-use piton_sync::{Mutex, atomic::AtomicU64};
+use piton_sync::{CachePadded, Mutex, atomic::AtomicU64};
 use std::sync::Arc;
 
 impl Queues for SimDevice {
@@ -44,10 +44,10 @@ impl Queues for SimDevice {
             parameters: ParameterRing::new(commands),
             progress: Progress::new(0),
             trouble: Trouble::default(),
-            front: FrontMark::default(),
+            front: CachePadded::default(),
             waits: Waits::default(),
-            replay: Mutex::default(),
-            producer: Mutex::default(),
+            replay: ReplayPlace::default(),
+            producer: CachePadded::default(),
             stall: Mutex::default(),
             lift: AtomicU64::new(0),
             times: Mutex::default(),
