@@ -121,7 +121,8 @@ impl Fluid {
         Ok(id)
     }
 
-    /// Takes a flow away; the answer is how many of its bytes had not passed, a byte under way among them.
+    /// Takes a flow away; the answer is how many of its bytes had not passed, a byte under way among them; none if
+    /// it ends at this very moment.
     ///
     /// # Errors
     /// [`FluidError::UnknownFlow`].
@@ -372,7 +373,6 @@ impl Fluid {
             })
             .collect();
         for (id, active) in &self.flows {
-            assert!(active.left > 0, "{id} has ended and is under way");
             let is_pending = self.pending.contains(&(active.begins, *id));
             let is_full = |used: &crate::flow::Use| {
                 let users = self.users[used.resource.index()].iter();

@@ -75,7 +75,7 @@ fn run(steps: &[Step]) -> Result<Vec<(FlowId, u64)>, TestCaseError> {
             Step::Cancel(index) => {
                 if let Some(flow) = nth(&under_way, index) {
                     let bytes = under_way.remove(&flow).unwrap();
-                    prop_assert!((1..=bytes).contains(&fluid.cancel(flow).unwrap()));
+                    prop_assert!(fluid.cancel(flow).unwrap() <= bytes);
                     prop_assert_eq!(fluid.rate(flow), Err(FluidError::UnknownFlow { flow }));
                 }
             }

@@ -121,7 +121,7 @@ fn write_verdict(
     route: &Route,
     verdict: Verdict,
 ) -> fmt::Result {
-    let rate = route.bottleneck;
+    let rate = route.rate();
     match verdict {
         Verdict::Chosen { time } => {
             write!(f, "chosen, {bytes} bytes in {time} at {rate}")

@@ -34,6 +34,11 @@ pub const COPY_LAUNCH: Nanos = Nanos::new(5_000);
 /// Bytes a staged copy moves through host memory at a time.
 pub const STAGING_CHUNK_BYTES: u64 = 1 << 20;
 
+/// What a copy between devices gets of the narrowest link where it crosses a host bridge, or two on its way into
+/// host memory and out, in sixths: the bridge takes what comes in apart and sends it on in smaller packets.
+/// NCCL's and RCCL's constant `INTEL_P2P_OVERHEAD`, a fifth more on the bus.
+pub const HOST_BRIDGE_SIXTHS: u64 = 5;
+
 /// Rate of a copy inside one device. NCCL's constant for a local path (5000 GB/s).
 pub const LOCAL_COPY: BytesPerSec = BytesPerSec::new(5_000_000_000_000);
 

@@ -23,9 +23,11 @@
 //! | know what lies between them | [`Machine::nearest_paths`], [`Machine::bandwidths`], [`Machine::latencies`] |
 //! | know which memory is near a device | [`Machine::numa_affinity`], [`Machine::nearest_numa`] |
 //! | choose a route, and hear why | [`Router::route`], [`Router::candidates`] |
+//! | split a large copy over several routes | [`StripePlanner`], [`Residual`] |
 //! | see it | [`svg`] |
 //!
-//! Not here: carrying copies out, sharing links between several copies, and several routes for one copy.
+//! Not here: carrying copies out (`piton-transfer`), and what copies that share links make of each other
+//! (`piton-fluid`).
 
 #![forbid(unsafe_code)]
 
@@ -53,9 +55,11 @@ mod pci;
 mod peer;
 mod preset;
 mod quantity;
+mod relay;
 mod route;
 mod router;
 mod search;
+mod stripe;
 pub mod sysfs;
 mod tool_matrix;
 
@@ -86,4 +90,5 @@ pub use peer::PeerAccess;
 pub use quantity::{BytesPerSec, Nanos};
 pub use route::{CostModel, Route, RouteKind};
 pub use router::Router;
+pub use stripe::{CopyEngines, Residual, Stripe, StripeOptions, StripePlan, StripePlanner};
 pub use tool_matrix::{MAX_MATRIX_BYTES, ToolEndpoint, ToolMatrix};

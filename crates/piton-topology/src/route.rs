@@ -5,7 +5,7 @@ use core::fmt;
 use serde::Serialize;
 
 use crate::defaults;
-use crate::id::{LinkId, NumaId};
+use crate::id::{DeviceId, LinkId, NumaId};
 use crate::quantity::{BytesPerSec, Nanos};
 
 /// What a copy passes through.
@@ -21,6 +21,11 @@ pub enum RouteKind {
     Switch,
     /// Host bridges, and perhaps the interconnect between sockets, but no copy in host memory.
     HostBridge,
+    /// Another device that forwards it: from the source into its memory, then out of it to the destination.
+    Relay {
+        /// The device; the first of several.
+        device: DeviceId,
+    },
     /// A copy in page-locked host memory: from the source into it, then out of it to the destination.
     Staged {
         /// The NUMA node whose memory it is.
@@ -29,7 +34,8 @@ pub enum RouteKind {
 }
 
 impl RouteKind {
-    /// Whether one device must be allowed to access the other's memory.
+    /// Whether one end must be allowed to access the other's memory. Over a relay it need not: each half is
+    /// between other devices.
     #[must_use]
     pub const fn needs_peer_access(self) -> bool {
         matches!(self, Self::Direct | Self::Switch | Self::HostBridge)
@@ -43,6 +49,7 @@ impl fmt::Display for RouteKind {
             Self::Direct => f.write_str("directly"),
             Self::Switch => f.write_str("through a switch"),
             Self::HostBridge => f.write_str("through the host bridge"),
+            Self::Relay { device } => write!(f, "over {device}"),
             Self::Staged { numa } => write!(f, "staged in host memory of {numa}"),
         }
     }
@@ -80,21 +87,33 @@ pub struct Route {
     pub bottleneck: BytesPerSec,
     /// Time for the first byte, without starting the copy.
     pub latency: Nanos,
-    /// Rate of the faster half of a staged route.
+    /// Rate of the faster half of a staged or relayed route.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faster_half: Option<BytesPerSec>,
 }
 
 impl Route {
+    /// What a copy gets of it: the bottleneck, or less where it crosses host bridges.
+    #[must_use]
+    pub const fn rate(&self) -> BytesPerSec {
+        match self.kind {
+            RouteKind::HostBridge | RouteKind::Staged { .. } => {
+                let sixth = self.bottleneck.get() / 6;
+                BytesPerSec::new(sixth * defaults::HOST_BRIDGE_SIXTHS + self.bottleneck.get() % 6)
+            }
+            _ => self.bottleneck,
+        }
+    }
+
     /// How long `bytes` take when nothing else uses the route: launch, latency, bytes over the
-    /// bottleneck; and for a staged route a second launch, and one chunk more over the faster half,
+    /// rate; and for a staged or relayed route a second launch, and one chunk more over the faster half,
     /// because the halves overlap except for the first or last chunk.
     #[must_use]
     pub fn duration(&self, bytes: u64, costs: &CostModel) -> Nanos {
         let once = costs
             .launch
             .saturating_add(self.latency)
-            .saturating_add(self.bottleneck.duration_of(bytes));
+            .saturating_add(self.rate().duration_of(bytes));
         let Some(rate) = self.faster_half else {
             return once;
         };

@@ -6,8 +6,11 @@
 //! with the least time for its size, so a small copy takes the quick road and a large one the wide road.
 //! Routes between devices that may not access each other are kept, to say what is lost, and never taken.
 //!
-//! The choice looks at one copy on an idle machine. Sharing links with other copies, several routes for
-//! one copy and relaying through devices are left to the planner above.
+//! On request routes over another device are among them ([`Router::with_relays`]); whoever asks must know how
+//! to carry such a copy out. A path through a host bridge counts for less than its links.
+//!
+//! The choice looks at one copy on an idle machine. Several routes for one copy, and what other copies
+//! leave: [`StripePlanner`](crate::StripePlanner).
 
 use crate::candidate::{Candidate, Missing, Verdict};
 use crate::error::RouteError;
@@ -17,6 +20,7 @@ use crate::node::NodeKind;
 use crate::path::{Medium, Path, Paths, Transit};
 use crate::peer::PeerAccess;
 use crate::quantity::Nanos;
+use crate::relay::Relays;
 use crate::route::{CostModel, Route, RouteKind};
 
 /// The routes of one ordered pair of devices.
@@ -63,6 +67,21 @@ impl Router {
     /// Finds the routes of `machine`, copies costing what `costs` says.
     #[must_use]
     pub fn with_costs(machine: &Machine, peers: &PeerAccess, costs: CostModel) -> Self {
+        Self::search(machine, peers, costs, None)
+    }
+
+    /// As [`Router::with_costs`], with routes over one other device.
+    #[must_use]
+    pub fn with_relays(machine: &Machine, peers: &PeerAccess, costs: CostModel) -> Self {
+        Self::search(machine, peers, costs, Some(&Relays::new(machine)))
+    }
+
+    fn search(
+        machine: &Machine,
+        peers: &PeerAccess,
+        costs: CostModel,
+        relays: Option<&Relays>,
+    ) -> Self {
         let staging = Staging::new(machine);
         let mut pairs = Vec::with_capacity(machine.device_count().saturating_pow(2));
         for from in machine.device_ids() {
@@ -73,6 +92,11 @@ impl Router {
                 if from == to {
                     *pair = local_pair(&costs);
                 } else {
+                    let relayed = relays.map(|relays| relays.routes(from, to, peers));
+                    relayed
+                        .into_iter()
+                        .flatten()
+                        .for_each(|route| pair.add(route));
                     staging.add_routes(from, to, pair);
                 }
             }
@@ -238,8 +262,9 @@ fn add_peer_routes(machine: &Machine, from: DeviceId, row: &mut [Pair]) {
 }
 
 fn peer_route(machine: &Machine, source: NodeId, path: Path) -> Route {
+    let kind = kind_of(machine, source, &path.links);
     Route {
-        kind: kind_of(machine, source, &path.links),
+        kind,
         hops: path.links.into_boxed_slice(),
         bottleneck: path.bottleneck,
         latency: path.latency,

@@ -145,18 +145,20 @@ fn the_time_of_a_copy_is_launch_latency_and_bytes_over_the_bottleneck() {
 }
 
 #[test]
-fn staging_pays_a_second_launch_and_one_chunk() {
+fn staging_pays_a_second_launch_one_chunk_and_a_sixth_of_the_rate_at_the_bridge() {
     let machine = Machine::pcie_pairs(2).unwrap();
     let router = Router::new(&machine, &PeerAccess::none());
     let staged = route(&router, 0, 1, 64 * MIB);
-    let rate = staged.bottleneck;
+    let (rate, wire) = (staged.rate(), staged.bottleneck);
+    assert_eq!(rate.get() / 1_000, wire.get() / 6_000 * 5);
     let expected = 10_000
         + staged.latency.get()
         + rate.duration_of(64 * MIB).get()
-        + rate.duration_of(MIB).get();
+        + wire.duration_of(MIB).get();
     assert_eq!(router.duration(&staged, 64 * MIB).get(), expected);
     // A copy smaller than a chunk is one.
-    let expected = 10_000 + staged.latency.get() + 2 * rate.duration_of(4_096).get();
+    let bytes = rate.duration_of(4_096).get() + wire.duration_of(4_096).get();
+    let expected = 10_000 + staged.latency.get() + bytes;
     assert_eq!(router.duration(&staged, 4_096).get(), expected);
 }
 
@@ -176,7 +178,7 @@ fn candidates_say_in_one_sentence_why() {
             "device 0 to device 1 through a switch: refused, 1048576 bytes in 47.9 µs at 25.2 GB/s, \
              19.9 µs later than the route chosen",
             "device 0 to device 1 staged in host memory of NUMA node 0: refused, 1048576 bytes in \
-             97.4 µs at 25.2 GB/s, 69.4 µs later than the route chosen",
+             105.7 µs at 21.0 GB/s, 77.7 µs later than the route chosen",
         ]
     );
     let far = say(0, 2);
@@ -259,4 +261,46 @@ fn a_processor_on_the_device_fabric_is_a_way_to_it() {
     assert_eq!(machine.distances().get(0, 1), Some(&Distance::Sys));
     let router = Router::new(&machine, &PeerAccess::all());
     assert_eq!(route(&router, 0, 1, MIB).kind, RouteKind::HostBridge);
+}
+
+#[test]
+fn a_link_of_its_own_is_preferred_to_a_host_bridge_that_only_promises_as_much() {
+    let mut builder = MachineBuilder::new();
+    let bridge = builder.host_bridge("bridge").unwrap();
+    let ends = ["a", "b"].map(|name| builder.device(name).unwrap());
+    let gen4 = LinkKind::Pcie(PcieGeneration::Gen4);
+    for end in ends {
+        builder.join(end, bridge, gen4, 16).unwrap();
+    }
+    let xgmi = LinkKind::Xgmi(piton_topology::XgmiVersion::Gfx906);
+    builder.join(ends[0], ends[1], xgmi, 1).unwrap();
+    assert!(xgmi.default_bandwidth(1) < gen4.default_bandwidth(16));
+    let router = Router::new(&builder.build().unwrap(), &PeerAccess::all());
+    assert_eq!(route(&router, 0, 1, 1 << 30).kind, RouteKind::Direct);
+}
+
+#[test]
+fn a_relay_is_found_on_request_and_taken_where_it_is_quicker() {
+    let nv = LinkKind::NvLink(NvLinkVersion::V3);
+    let ring = Machine::ring(4, nv, 4).unwrap();
+    let mut peers = PeerAccess::all();
+    let costs = piton_topology::CostModel::default();
+    let over = |device_number| RouteKind::Relay {
+        device: device(device_number),
+    };
+    let router = Router::with_relays(&ring, &peers, costs);
+    assert_eq!(route(&router, 0, 2, 1 << 30).kind, over(1));
+    // Two launches and a chunk are too much for a small copy.
+    assert_eq!(route(&router, 0, 2, 1_000).kind, RouteKind::HostBridge);
+    assert_eq!(route(&router, 0, 1, 1 << 30).kind, RouteKind::Direct);
+    // Each half needs access, the whole does not.
+    peers.set(device(0), device(1), false);
+    peers.set(device(0), device(2), false);
+    let router = Router::with_relays(&ring, &peers, costs);
+    assert_eq!(route(&router, 0, 2, 1 << 30).kind, over(3));
+    let without = Router::with_costs(&ring, &peers, costs);
+    assert!(matches!(
+        route(&without, 0, 2, 1 << 30).kind,
+        RouteKind::Staged { .. }
+    ));
 }

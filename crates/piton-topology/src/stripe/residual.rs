@@ -1,0 +1,63 @@
+//! What is free of each direction of each link.
+
+use crate::id::{LinkId, NodeId};
+use crate::machine::Machine;
+use crate::quantity::BytesPerSec;
+
+/// Free rates of a machine's links, a pair for each: from `a` to `b`, then back.
+///
+/// # Invariants
+/// No rate is above the link's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Residual {
+    whole: Vec<u64>,
+    rates: Vec<u64>,
+    /// One end of each link.
+    starts: Vec<NodeId>,
+}
+
+impl Residual {
+    /// Everything is free.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Self {
+        let both = machine.links().iter().flat_map(|link| [link.up, link.down]);
+        let whole: Vec<u64> = both.map(BytesPerSec::get).collect();
+        Self {
+            rates: whole.clone(),
+            whole,
+            starts: machine.links().iter().map(|link| link.a).collect(),
+        }
+    }
+
+    /// What is free of `link` away from `from`; nothing of a link that does not exist.
+    #[must_use]
+    pub fn free(&self, link: LinkId, from: NodeId) -> BytesPerSec {
+        let rate = self.direction(link, from).and_then(|at| self.rates.get(at));
+        BytesPerSec::new(rate.copied().unwrap_or(0))
+    }
+
+    /// Takes `rate` of `link` away from `from`, or what is left of it.
+    pub fn take(&mut self, link: LinkId, from: NodeId, rate: BytesPerSec) {
+        if let Some(at) = self.direction(link, from) {
+            self.rates[at] = self.rates[at].saturating_sub(rate.get());
+        }
+    }
+
+    /// Gives back what was taken.
+    pub fn give_back(&mut self, link: LinkId, from: NodeId, rate: BytesPerSec) {
+        if let Some(at) = self.direction(link, from) {
+            self.rates[at] = self.rates[at]
+                .saturating_add(rate.get())
+                .min(self.whole[at]);
+        }
+    }
+
+    pub(super) fn rates(&self) -> &[u64] {
+        &self.rates
+    }
+
+    fn direction(&self, link: LinkId, from: NodeId) -> Option<usize> {
+        let start = self.starts.get(link.index())?;
+        Some(2 * link.index() + usize::from(*start != from))
+    }
+}
