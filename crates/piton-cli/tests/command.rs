@@ -200,6 +200,79 @@ fn topo_reads_back_what_it_captured() {
     assert!(text.contains("chosen"), "{text}");
 }
 
+/// Four devices in a ring of links, with one opposite each, under one host bridge.
+fn ring(folder: &Path) -> String {
+    let link = |from: u16| {
+        let ends = [(from + 1) % 4, (from + 3) % 4];
+        ends.map(|end| {
+            format!("<nvlink target=\"0000:0{end}:00.0\" count=\"4\" tclass=\"0x030200\"/>")
+        })
+        .concat()
+    };
+    let gpu = |number: u16| {
+        format!(
+            "<pci busid=\"0000:0{number}:00.0\" class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\">\
+             <gpu dev=\"{number}\" sm=\"80\">{}</gpu></pci>",
+            link(number)
+        )
+    };
+    let gpus: String = (0..4).map(gpu).collect();
+    let xml =
+        format!("<system version=\"1\"><cpu numaid=\"0\" affinity=\"ff\">{gpus}</cpu></system>");
+    file(folder, "ring.xml", xml.as_bytes()).1
+}
+
+#[test]
+fn topo_explains_one_copy_with_its_relays_and_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = ring(folder.path());
+    let asked = [
+        "topo", &source, "--from", "0", "--to", "GPU2", "--size", "1GiB",
+    ];
+    let text = String::from_utf8(piton(&asked).stdout).unwrap();
+    assert!(
+        text.contains("device 0 to device 2 over device 1: chosen"),
+        "{text}"
+    );
+    assert!(text.contains("over 3 routes at once"), "{text}");
+    assert!(!text.contains("device 1 to device 0"), "{text}");
+    let all = [&asked[..], &["--json"]].concat();
+    let json = json(&all);
+    assert_eq!(json["matrix"]["distances"][0][1], "NV4");
+    let striped = json["striped"].as_array().unwrap();
+    assert_eq!(striped.len(), 1);
+    let parts = striped[0]["plan"]["stripes"].as_array().unwrap();
+    let bytes: u64 = parts
+        .iter()
+        .map(|part| part["bytes"].as_u64().unwrap())
+        .sum();
+    assert_eq!(bytes, 1 << 30);
+    check_refused(
+        &["topo", &source, "--from", "GPU9"],
+        "none of the machine's 4 devices",
+    );
+}
+
+#[test]
+fn topo_reads_what_tools_print_and_writes_what_a_library_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = ring(folder.path());
+    let capture = folder.path().join("again.xml");
+    let capture = capture.to_str().unwrap();
+    let first = json(&["topo", "--json", &source, "--capture", capture]);
+    let again = json(&["topo", "--json", capture]);
+    assert_eq!(again["matrix"]["distances"], first["matrix"]["distances"]);
+    let printed = "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPXB\t0-3\nGPU1\tPXB\t X \t0-3\n";
+    let (_, matrix) = file(folder.path(), "topo.txt", printed.as_bytes());
+    assert_eq!(
+        json(&["topo", "--json", &matrix])["matrix"]["distances"][1][0],
+        "PXB"
+    );
+    let hwloc = "<topology version=\"9.0\"/>";
+    let (_, hwloc) = file(folder.path(), "lstopo.xml", hwloc.as_bytes());
+    check_refused(&["topo", &hwloc], "line 1: hwloc XML version 9.0");
+}
+
 #[test]
 fn topo_refuses_what_is_no_machine() {
     let folder = tempfile::tempdir().unwrap();

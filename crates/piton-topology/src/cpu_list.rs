@@ -41,6 +41,26 @@ impl CpuList {
         Ok(Self::from_ranges(ranges))
     }
 
+    /// The set as hexadecimal words of 32 bits, the most significant first: what [`CpuList::from_mask`] reads.
+    #[must_use]
+    pub fn to_mask(&self) -> String {
+        let last = self.ranges.last().map_or(0, |(_, last)| *last);
+        let word = |number: u32| {
+            let base = number * 32;
+            let has = |cpu: u32| {
+                self.ranges
+                    .iter()
+                    .any(|&(first, last)| first <= cpu && cpu <= last)
+            };
+            let bits = (0..32)
+                .filter(|bit| has(base + bit))
+                .fold(0_u32, |bits, bit| bits | 1 << bit);
+            format!("{bits:08x}")
+        };
+        let words: Vec<String> = (0..=last / 32).rev().map(word).collect();
+        words.join(",")
+    }
+
     fn from_ranges(mut ranges: Vec<(u32, u32)>) -> Self {
         ranges.sort_unstable();
         let mut merged: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());

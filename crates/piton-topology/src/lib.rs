@@ -17,7 +17,7 @@
 //! | read a NCCL or RCCL topology file | [`Machine::from_nccl_xml`] |
 //! | read an hwloc XML file | [`Machine::from_hwloc_xml`] |
 //! | read what a vendor's tool prints | [`Machine::from_tool_matrix`], [`ToolMatrix`] |
-//! | write a machine down and read it elsewhere | [`Machine::to_json`], [`Machine::from_json`] |
+//! | write a machine down and read it elsewhere | [`Machine::to_json`], [`Machine::from_json`], [`Machine::to_nccl_xml`] |
 //! | build one by hand or from a number | [`MachineBuilder`], [`Machine::mesh`] and its neighbours |
 //! | know how far apart devices are | [`Machine::distances`], [`Machine::relations`], [`matrix_text`] |
 //! | know what lies between them | [`Machine::nearest_paths`], [`Machine::bandwidths`], [`Machine::latencies`] |

@@ -11,6 +11,7 @@
 mod assemble;
 mod element;
 mod rates;
+mod write;
 
 use roxmltree::{Document, ParsingOptions};
 
@@ -51,5 +52,12 @@ impl Machine {
         };
         let document = Document::parse_with_options(text, options).map_err(NcclError::Xml)?;
         assemble::machine(&document, rates)
+    }
+
+    /// The machine as a NCCL topology file, for `NCCL_TOPO_FILE` or another reader. Links of the kinds it has no
+    /// word for become `nvlink`, and all host bridges of a NUMA node one.
+    #[must_use]
+    pub fn to_nccl_xml(&self) -> String {
+        write::text(self)
     }
 }

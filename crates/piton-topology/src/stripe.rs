@@ -15,6 +15,8 @@ mod dinic;
 mod residual;
 mod share;
 
+use serde::Serialize;
+
 use crate::defaults;
 use crate::error::RouteError;
 use crate::id::{DeviceId, LinkId, NodeId};
@@ -69,7 +71,7 @@ impl Default for StripeOptions {
 }
 
 /// One part of a copy, and the route it takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stripe {
     /// What the route passes through; of several devices, the first.
     pub kind: RouteKind,
@@ -88,7 +90,7 @@ pub struct Stripe {
 }
 
 /// How one copy travels.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StripePlan {
     /// Its parts, the widest first; together they are the copy.
     pub stripes: Vec<Stripe>,

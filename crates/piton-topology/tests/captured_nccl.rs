@@ -137,6 +137,53 @@ fn network_controllers_are_as_far_from_devices_as_the_library_says() {
 }
 
 #[test]
+fn a_machine_written_as_such_a_file_is_read_back_with_its_distances_and_rates() {
+    let texts: Vec<String> = files()
+        .iter()
+        .map(|file| std::fs::read_to_string(file).unwrap())
+        .collect();
+    let real = texts
+        .iter()
+        .filter_map(|text| Machine::from_nccl_xml(text).ok());
+    let made_up = Machine::linked_pairs(6, LinkKind::NvLink(piton_topology::NvLinkVersion::V3), 4);
+    for machine in real.chain(made_up) {
+        let again = Machine::from_nccl_xml(&machine.to_nccl_xml()).unwrap();
+        assert_eq!(again.device_count(), machine.device_count());
+        assert_eq!(again.endpoints().len(), machine.endpoints().len());
+        for machine in [&machine, &again] {
+            assert!(machine.numa().iter().all(|numa| numa.id.get() < 64));
+        }
+        let before = machine.nearest_paths(machine.devices());
+        let after = again.nearest_paths(again.devices());
+        // Devices may come in another order: those with an address are found by it.
+        let at = |id| {
+            let address = machine.device(id).unwrap().pci;
+            address.map_or(id, |address| again.device_at(address).unwrap())
+        };
+        for a in machine.device_ids() {
+            for b in machine.device_ids() {
+                let rate = |path: Option<&Option<piton_topology::NearestPath>>| {
+                    path.unwrap().as_ref().map(|path| path.bottleneck)
+                };
+                let (before, after) = (
+                    rate(before.get(a.index(), b.index())),
+                    rate(after.get(at(a).index(), at(b).index())),
+                );
+                assert_eq!(before, after, "{a} to {b}");
+            }
+        }
+        let cpus = |machine: &Machine| {
+            machine
+                .numa()
+                .iter()
+                .map(|numa| numa.cpus.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(cpus(&again), cpus(&machine));
+    }
+}
+
+#[test]
 fn every_file_gives_a_machine_or_says_where_it_is_wrong() {
     for file in files() {
         let text = std::fs::read_to_string(&file).unwrap();

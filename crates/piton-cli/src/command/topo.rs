@@ -1,20 +1,23 @@
 //! `piton topo`: a machine, its distances, and the routes copies take, with reasons.
 
+mod explain;
+mod json;
+mod page;
+mod source;
+
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use piton_topology::{DeviceId, MAX_CAPTURE_BYTES, Machine, PeerAccess, Router, matrix_text};
-use serde::Serialize;
+use piton_topology::{
+    CostModel, DeviceId, Machine, PeerAccess, Residual, Router, StripeOptions, StripePlan,
+    StripePlanner, matrix_text,
+};
 
-use crate::quantity;
-use crate::report::{self, Fact, ReportData, Topology};
+use crate::report;
 
 use super::{Failure, Output, size};
-
-/// Pairs whose routes are explained in text; more fill screens.
-const MAX_EXPLAINED_DEVICES: usize = 8;
+pub(super) use source::read;
 
 /// Options of `piton topo`.
 #[derive(Debug, clap::Args)]
@@ -23,16 +26,22 @@ pub(super) struct Options {
     /// or `rocm-smi --showtopo` printed, or a folder with a copy of `/sys` in it. This machine if nothing is given.
     #[arg(value_name = "FILE|DIR")]
     source: Option<PathBuf>,
-    /// Write the machine as JSON to this file.
+    /// Write the machine to this file: as an NCCL topology file if it ends in `.xml`, else as JSON.
     #[arg(long, value_name = "OUT")]
     capture: Option<PathBuf>,
+    /// Explain copies from this device alone, by number or name.
+    #[arg(long, value_name = "DEVICE")]
+    from: Option<String>,
+    /// Explain copies to this device alone, by number or name.
+    #[arg(long, value_name = "DEVICE")]
+    to: Option<String>,
     /// Bytes of the copies whose routes are chosen.
-    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = size::parse)]
-    bytes: u64,
+    #[arg(long, visible_alias = "bytes", value_name = "BYTES", default_value = "64MiB", value_parser = size::parse)]
+    size: u64,
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
-    /// Write a page with a drawing of the machine to this file.
+    /// Write a page with a drawing of the machine to this file; with --from and --to, of the copy as well.
     #[arg(long, value_name = "HTML")]
     output: Option<PathBuf>,
 }
@@ -40,60 +49,28 @@ pub(super) struct Options {
 pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
     let machine = read(options.source.as_deref())?;
     if let Some(path) = &options.capture {
-        let json = machine.to_json().map_err(Failure::result)?;
-        write(path, &json)?;
+        write(path, &captured(&machine, path)?)?;
     }
+    let study = Study::new(&machine, options)?;
     if let Some(path) = &options.output {
-        write(path, &report::render(&page(&machine, options)))?;
+        write(path, &report::render(&page::page(&study, options)))?;
     }
     if options.json {
-        return output.line(json(&machine, options.bytes)?);
+        return output.line(json::text(&study)?);
     }
     output.line(matrix_text(&machine))?;
     machine
         .warnings()
         .iter()
         .try_for_each(|warning| output.line(format_args!("note: {warning}")))?;
-    output.line(explained(&machine, options.bytes))
+    output.line(explain::text(&study))
 }
 
-/// The machine that `source` describes, by what is in it and not by its name.
-pub(super) fn read(source: Option<&Path>) -> Result<Machine, Failure> {
-    let Some(path) = source else {
-        return Machine::from_sysfs(Path::new("/")).map_err(Failure::input);
-    };
-    let in_file = |error: anyhow::Error| Failure::Input(error.context(path.display().to_string()));
-    if path.is_dir() {
-        if !path.join("sys").is_dir() {
-            return Err(in_file(anyhow::anyhow!("the folder has no `sys` in it")));
-        }
-        return Machine::from_sysfs(path).map_err(Failure::input);
+fn captured(machine: &Machine, path: &Path) -> Result<String, Failure> {
+    if path.extension().is_some_and(|extension| extension == "xml") {
+        return Ok(machine.to_nccl_xml());
     }
-    let text = read_text(path).map_err(in_file)?;
-    from_text(&text).map_err(in_file)
-}
-
-fn from_text(text: &str) -> anyhow::Result<Machine> {
-    let start = text.trim_start();
-    Ok(if start.starts_with('{') {
-        Machine::from_json(text)?
-    } else if start.starts_with('<') && text.contains("<system") {
-        Machine::from_nccl_xml(text)?
-    } else if start.starts_with('<') {
-        Machine::from_hwloc_xml(text)?
-    } else {
-        Machine::from_tool_matrix(text)?
-    })
-}
-
-/// The file's text, refused before it is read whole if it is larger than any machine.
-fn read_text(path: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    let limit = MAX_CAPTURE_BYTES as u64 + 1;
-    fs::File::open(path)?
-        .take(limit)
-        .read_to_string(&mut text)?;
-    Ok(text)
+    machine.to_json().map_err(Failure::result)
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
@@ -102,85 +79,67 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     written.map_err(Failure::Input)
 }
 
-fn pairs(machine: &Machine) -> impl Iterator<Item = (DeviceId, DeviceId)> {
-    let devices: Vec<DeviceId> = machine.device_ids().collect();
-    let others = devices.clone();
-    devices
-        .into_iter()
-        .flat_map(move |from| others.clone().into_iter().map(move |to| (from, to)))
+/// A machine and the copies somebody asks about.
+struct Study<'m> {
+    machine: &'m Machine,
+    router: Router,
+    planner: StripePlanner,
+    from: Option<DeviceId>,
+    to: Option<DeviceId>,
+    bytes: u64,
 }
 
-fn explained(machine: &Machine, bytes: u64) -> String {
-    let router = Router::new(machine, &PeerAccess::all());
-    let mut text = format!("routes for copies of {}:", quantity::bytes(bytes));
-    let is_shown = |id: DeviceId| {
-        machine
-            .device_ids()
-            .take(MAX_EXPLAINED_DEVICES)
-            .any(|shown| shown == id)
+impl<'m> Study<'m> {
+    fn new(machine: &'m Machine, options: &Options) -> Result<Self, Failure> {
+        let peers = PeerAccess::all();
+        Ok(Self {
+            machine,
+            router: Router::with_relays(machine, &peers, CostModel::default()),
+            planner: StripePlanner::new(machine, peers, StripeOptions::default()),
+            from: device(machine, options.from.as_deref())?,
+            to: device(machine, options.to.as_deref())?,
+            bytes: options.size,
+        })
+    }
+
+    /// The ordered pairs of different devices that are asked about.
+    fn pairs(&self) -> impl Iterator<Item = (DeviceId, DeviceId)> + '_ {
+        let asked = |wanted: Option<DeviceId>| {
+            let ids = self.machine.device_ids();
+            ids.filter(move |id| wanted.is_none_or(|wanted| wanted == *id))
+        };
+        asked(self.from)
+            .flat_map(move |from| asked(self.to).map(move |to| (from, to)))
+            .filter(|(from, to)| from != to)
+    }
+
+    /// Whether somebody named a device.
+    fn is_narrowed(&self) -> bool {
+        self.from.is_some() || self.to.is_some()
+    }
+
+    /// The copy over several routes at once, with nothing else under way.
+    fn striped(&self, from: DeviceId, to: DeviceId) -> Option<StripePlan> {
+        let free = Residual::of(self.machine);
+        self.planner.plan(from, to, self.bytes, &free).ok()
+    }
+}
+
+/// The device somebody means by its number or its name.
+fn device(machine: &Machine, text: Option<&str>) -> Result<Option<DeviceId>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let number = text.parse().ok().map(DeviceId::new);
+    let found = number
+        .filter(|id| machine.device(*id).is_some())
+        .or_else(|| {
+            let named = |id: &DeviceId| machine.device(*id).is_some_and(|node| node.name == text);
+            machine.device_ids().find(named)
+        });
+    let unknown = || {
+        let count = machine.device_count();
+        Failure::Input(anyhow::anyhow!(
+            "{text} is none of the machine's {count} devices"
+        ))
     };
-    let shown = pairs(machine).filter(|(from, to)| from < to && is_shown(*from) && is_shown(*to));
-    let mut count = 0;
-    for candidate in
-        shown.flat_map(|(from, to)| router.candidates(from, to, bytes).unwrap_or_default())
-    {
-        text.push_str(&format!("\n  {candidate}"));
-        count += 1;
-    }
-    if count == 0 {
-        text.push_str("\n  there are no two devices to copy between");
-    }
-    if machine.device_count() > MAX_EXPLAINED_DEVICES {
-        text.push_str(&format!(
-            "\n  (the first {MAX_EXPLAINED_DEVICES} devices; --json has all)"
-        ));
-    }
-    text
-}
-
-#[derive(Serialize)]
-struct Json<'a> {
-    machine: serde_json::Value,
-    copy_bytes: u64,
-    routes: Vec<piton_topology::Candidate<'a>>,
-}
-
-fn json(machine: &Machine, bytes: u64) -> Result<String, Failure> {
-    let router = Router::new(machine, &PeerAccess::all());
-    let text = machine.to_json().map_err(Failure::result)?;
-    let routes = pairs(machine).filter(|(from, to)| from != to);
-    let json = Json {
-        machine: serde_json::from_str(&text).map_err(Failure::result)?,
-        copy_bytes: bytes,
-        routes: routes
-            .flat_map(|(from, to)| router.candidates(from, to, bytes).unwrap_or_default())
-            .collect(),
-    };
-    serde_json::to_string_pretty(&json).map_err(Failure::result)
-}
-
-fn page(machine: &Machine, options: &Options) -> ReportData {
-    let name = options.source.as_ref().map_or_else(
-        || "this machine".to_owned(),
-        |path| path.display().to_string(),
-    );
-    let fact = |label: &str, count: usize| Fact {
-        label: label.to_owned(),
-        value: count.to_string(),
-        note: String::new(),
-    };
-    ReportData {
-        title: "Machine".to_owned(),
-        subtitle: name,
-        facts: vec![
-            fact("devices", machine.device_count()),
-            fact("links", machine.links().len()),
-            fact("NUMA nodes", machine.numa().len()),
-        ],
-        topology: Some(Topology {
-            svg: piton_topology::svg(machine, &[]),
-            caption: String::new(),
-        }),
-        ..ReportData::default()
-    }
+    found.map(Some).ok_or_else(unknown)
 }
