@@ -2,8 +2,8 @@
 //! folder where the configuration names one.
 //!
 //! A binary is known by what it was made for and of: the device's name, its driver's version, the source. All three are
-//! written in front of it, so a file is taken for what it says and not for what it is called. What a driver does not take
-//! is compiled anew.
+//! written in front of it, so a file is taken for what it says and not for what it is called; and its length and a sum,
+//! as drivers do not look twice: pocl dies of a binary that was cut short. What a driver does not take is compiled anew.
 
 use crate::{device::OpenClDevice, ffi::Program, kernel::OpenClModule, status::Status};
 use piton_sync::Mutex;
@@ -39,8 +39,11 @@ impl Binaries {
         let kept = self.kept.lock().get(key).cloned();
         kept.or_else(|| {
             let file = fs::read(path(self.folder.as_deref()?, key)).ok()?;
-            let binary = file.strip_prefix(key)?;
-            Some(binary.into())
+            let (length, rest) = file.strip_prefix(key)?.split_first_chunk()?;
+            let (sum, binary) = rest.split_first_chunk()?;
+            let is_whole = u64::from_le_bytes(*length) == binary.len() as u64
+                && u64::from_le_bytes(*sum) == hash(binary);
+            is_whole.then(|| binary.into())
         })
     }
 
@@ -49,8 +52,10 @@ impl Binaries {
         if let Some(folder) = &self.folder {
             // Written beside and moved, so that nobody reads half a file.
             let (path, part) = (path(folder, &key), unfinished(folder, &key));
+            let (length, sum) = (binary.len() as u64, hash(&binary));
+            let content = [&*key, &length.to_le_bytes(), &sum.to_le_bytes(), &binary].concat();
             let written = fs::create_dir_all(folder)
-                .and_then(|()| fs::write(&part, [&*key, &binary].concat()))
+                .and_then(|()| fs::write(&part, content))
                 .and_then(|()| fs::rename(&part, path));
             if written.is_err() {
                 let _removed = fs::remove_file(&part);
@@ -60,9 +65,9 @@ impl Binaries {
     }
 }
 
-fn hash(key: &[u8]) -> u64 {
+fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
+    bytes.hash(&mut hasher);
     hasher.finish()
 }
 

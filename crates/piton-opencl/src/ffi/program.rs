@@ -67,7 +67,7 @@ impl Program {
         Ok(Self { api, id })
     }
 
-    /// A program of a binary that a driver gave earlier. Drivers check it.
+    /// A program of a binary that this driver gave earlier, whole: drivers trust it.
     pub(crate) fn of_binary(
         context: &Context,
         device: DeviceHandle,

@@ -1,0 +1,448 @@
+//! piton on an OpenCL driver beside the driver alone, in one run, the two in turns.
+//!
+//! `cargo bench -p piton-benches --bench opencl`; with pocl, set `POCL_CACHE_DIR` to a folder that may be written. Prints
+//! medians and least times; where there is no OpenCL it says so and ends.
+
+#![expect(
+    unsafe_code,
+    reason = "a baseline calls OpenCL itself, and launches are unsafe: the kernels here touch nothing"
+)]
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a table for people"
+)]
+
+use opencl_sys as cl;
+use piton_driver::{
+    Admission, Command, Device, DeviceId, DevicePtr, Driver, Grid, Kernel, Launch, ModuleImage,
+    Parameter, Queue, QueueOptions, Signature,
+};
+use piton_opencl::{OpenClConfig, OpenClDriver, OpenClModule};
+use std::{
+    ffi::{CString, c_void},
+    panic::Location,
+    ptr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+const SOURCE: &str = "__kernel void nothing(__global float *a, __global const float *b, uint n) {}";
+/// Launches enqueued before the queue is waited for.
+const BATCH: u32 = 100;
+const ROUNDS: usize = 300;
+const LARGE: u64 = 64 << 20;
+
+type Function<T> = libloading::Symbol<'static, T>;
+
+/// OpenCL as a program without piton uses it.
+struct Raw {
+    queue: cl::cl_command_queue,
+    kernel: cl::cl_kernel,
+    set_svm: Function<unsafe extern "C" fn(cl::cl_kernel, u32, *const c_void) -> i32>,
+    set: Function<unsafe extern "C" fn(cl::cl_kernel, u32, usize, *const c_void) -> i32>,
+    launch: Function<EnqueueKernel>,
+    copy: Function<EnqueueCopy>,
+    finish: Function<unsafe extern "C" fn(cl::cl_command_queue) -> i32>,
+    wait: Function<unsafe extern "C" fn(u32, *const cl::cl_event) -> i32>,
+    release: Function<unsafe extern "C" fn(cl::cl_event) -> i32>,
+    a: *mut c_void,
+    b: *mut c_void,
+}
+
+type EnqueueKernel = unsafe extern "C" fn(
+    cl::cl_command_queue,
+    cl::cl_kernel,
+    u32,
+    *const usize,
+    *const usize,
+    *const usize,
+    u32,
+    *const cl::cl_event,
+    *mut cl::cl_event,
+) -> i32;
+type EnqueueCopy = unsafe extern "C" fn(
+    cl::cl_command_queue,
+    u32,
+    *mut c_void,
+    *const c_void,
+    usize,
+    u32,
+    *const cl::cl_event,
+    *mut cl::cl_event,
+) -> i32;
+
+macro_rules! function {
+    ($library:ident, $name:literal) => {
+        // SAFETY: the type is the one the header gives this name.
+        unsafe { $library.get(concat!($name, "\0").as_bytes()) }.unwrap()
+    };
+}
+
+impl Raw {
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        clippy::too_many_lines,
+        reason = "a baseline is one sequence of calls"
+    )]
+    fn open() -> Option<Self> {
+        // SAFETY: a system library.
+        let library = unsafe { libloading::Library::new("libOpenCL.so.1") }.ok()?;
+        let library: &'static libloading::Library = Box::leak(Box::new(library));
+        let platforms: Function<
+            unsafe extern "C" fn(u32, *mut cl::cl_platform_id, *mut u32) -> i32,
+        > = function!(library, "clGetPlatformIDs");
+        let devices: Function<
+            unsafe extern "C" fn(
+                cl::cl_platform_id,
+                u64,
+                u32,
+                *mut cl::cl_device_id,
+                *mut u32,
+            ) -> i32,
+        > = function!(library, "clGetDeviceIDs");
+        let context: Function<
+            unsafe extern "C" fn(
+                *const isize,
+                u32,
+                *const cl::cl_device_id,
+                *const c_void,
+                *mut c_void,
+                *mut i32,
+            ) -> cl::cl_context,
+        > = function!(library, "clCreateContext");
+        let queue: Function<
+            unsafe extern "C" fn(
+                cl::cl_context,
+                cl::cl_device_id,
+                *const u64,
+                *mut i32,
+            ) -> cl::cl_command_queue,
+        > = function!(library, "clCreateCommandQueueWithProperties");
+        let program: Function<
+            unsafe extern "C" fn(
+                cl::cl_context,
+                u32,
+                *const *const i8,
+                *const usize,
+                *mut i32,
+            ) -> cl::cl_program,
+        > = function!(library, "clCreateProgramWithSource");
+        let build: Function<
+            unsafe extern "C" fn(
+                cl::cl_program,
+                u32,
+                *const cl::cl_device_id,
+                *const i8,
+                *const c_void,
+                *mut c_void,
+            ) -> i32,
+        > = function!(library, "clBuildProgram");
+        let kernel: Function<
+            unsafe extern "C" fn(cl::cl_program, *const i8, *mut i32) -> cl::cl_kernel,
+        > = function!(library, "clCreateKernel");
+        let allocate: Function<
+            unsafe extern "C" fn(cl::cl_context, u64, usize, u32) -> *mut c_void,
+        > = function!(library, "clSVMAlloc");
+        let (set_svm, set) = (
+            function!(library, "clSetKernelArgSVMPointer"),
+            function!(library, "clSetKernelArg"),
+        );
+        let launch = function!(library, "clEnqueueNDRangeKernel");
+        let copy = function!(library, "clEnqueueSVMMemcpy");
+        let finish = function!(library, "clFinish");
+        let wait = function!(library, "clWaitForEvents");
+        let release = function!(library, "clReleaseEvent");
+        // SAFETY: calls in the order of the specification, each with places and lengths that are what they say.
+        unsafe {
+            let (mut platform, mut device, mut code) = (ptr::null_mut(), ptr::null_mut(), 0);
+            if platforms(1, &raw mut platform, ptr::null_mut()) != 0
+                || devices(platform, 0xffff_ffff, 1, &raw mut device, ptr::null_mut()) != 0
+            {
+                return None;
+            }
+            let context = context(
+                ptr::null(),
+                1,
+                &raw const device,
+                ptr::null(),
+                ptr::null_mut(),
+                &raw mut code,
+            );
+            let queue = queue(context, device, ptr::null(), &raw mut code);
+            let source = CString::new(SOURCE).unwrap();
+            let text = source.as_ptr();
+            let program = program(context, 1, &raw const text, ptr::null(), &raw mut code);
+            let built = build(
+                program,
+                1,
+                &raw const device,
+                ptr::null(),
+                ptr::null(),
+                ptr::null_mut(),
+            );
+            assert_eq!((code, built), (0, 0));
+            let bytes = usize::try_from(LARGE).unwrap();
+            Some(Self {
+                queue,
+                kernel: kernel(program, c"nothing".as_ptr(), &raw mut code),
+                set_svm,
+                set,
+                launch,
+                copy,
+                finish,
+                wait,
+                release,
+                a: allocate(context, 1, bytes, 0),
+                b: allocate(context, 1, bytes, 0),
+            })
+        }
+    }
+
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "a baseline is one sequence of calls"
+    )]
+    fn launch(&self, event: *mut cl::cl_event) {
+        let (one, n) = ([1_usize; 3], 7_u32);
+        // SAFETY: the kernel touches nothing; sizes are what they say.
+        unsafe {
+            (self.set_svm)(self.kernel, 0, self.a);
+            (self.set_svm)(self.kernel, 1, self.b);
+            (self.set)(self.kernel, 2, 4, (&raw const n).cast());
+            let (sizes, none) = (one.as_ptr(), ptr::null());
+            (self.launch)(
+                self.queue,
+                self.kernel,
+                3,
+                none,
+                sizes,
+                sizes,
+                0,
+                ptr::null(),
+                event,
+            );
+        }
+    }
+
+    fn finish(&self) {
+        // SAFETY: the queue is alive.
+        unsafe { (self.finish)(self.queue) };
+    }
+
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "a baseline is one sequence of calls"
+    )]
+    fn launch_and_wait(&self) {
+        let mut event = ptr::null_mut();
+        self.launch(&raw mut event);
+        // SAFETY: one event, ours.
+        unsafe {
+            (self.wait)(1, &raw const event);
+            (self.release)(event);
+        }
+    }
+
+    fn copy(&self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap();
+        // SAFETY: both are as long; the call blocks.
+        unsafe {
+            (self.copy)(
+                self.queue,
+                1,
+                self.a,
+                self.b,
+                bytes,
+                0,
+                ptr::null(),
+                ptr::null_mut(),
+            )
+        };
+    }
+}
+
+/// piton on the same driver.
+struct Piton {
+    queue: Arc<dyn Queue>,
+    kernel: Arc<dyn Kernel>,
+    arguments: Vec<u8>,
+    a: DevicePtr,
+    b: DevicePtr,
+}
+
+impl Piton {
+    fn open(device: &dyn Device) -> Self {
+        let module = device
+            .kernels()
+            .load(ModuleImage::Registered("bench"))
+            .unwrap();
+        let (a, b) = (
+            device.memory().allocate(LARGE).unwrap(),
+            device.memory().allocate(LARGE).unwrap(),
+        );
+        let mut arguments = a.address().to_ne_bytes().to_vec();
+        arguments.extend(b.address().to_ne_bytes());
+        arguments.extend(7_u32.to_ne_bytes());
+        Self {
+            queue: device.queues().create(&QueueOptions::default()).unwrap(),
+            kernel: module.kernel("nothing").unwrap(),
+            arguments,
+            a,
+            b,
+        }
+    }
+
+    fn launch(&self) {
+        let launch = Launch::new(&self.kernel, Grid::linear(1), &self.arguments);
+        let command = Command::Launch(launch);
+        // SAFETY: the kernel touches nothing.
+        let admission = unsafe { self.queue.submit(&command, Location::caller()) };
+        assert!(matches!(admission, Ok(Admission::Accepted(_))));
+    }
+
+    fn finish(&self) {
+        let _reached = self.queue.wait(self.queue.submitted(), None).unwrap();
+    }
+
+    fn copy(&self, bytes: u64) {
+        // SAFETY: both are as long, and used by nobody else.
+        let admission = unsafe { self.queue.copy_on_device(self.a, self.b, bytes) };
+        assert!(matches!(admission, Ok(Admission::Accepted(_))));
+        self.finish();
+    }
+}
+
+/// Times of two ways of doing one thing, measured in turns.
+fn compare(
+    name: &str,
+    rounds: usize,
+    per: u32,
+    mut raw: impl FnMut() -> Duration,
+    mut ours: impl FnMut() -> Duration,
+) {
+    let (mut of_raw, mut of_ours) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        of_raw.push(raw());
+        of_ours.push(ours());
+    }
+    of_raw.sort_unstable();
+    of_ours.sort_unstable();
+    let nanos = |times: &[Duration], at: usize| times[at].as_nanos() as f64 / f64::from(per);
+    let middle = rounds / 2;
+    println!(
+        "{name:<28} raw {:>10.0} [{:>9.0}]   piton {:>10.0} [{:>9.0}]   ratio {:.3} [{:.3}]",
+        nanos(&of_raw, middle),
+        nanos(&of_raw, 0),
+        nanos(&of_ours, middle),
+        nanos(&of_ours, 0),
+        nanos(&of_ours, middle) / nanos(&of_raw, middle),
+        nanos(&of_ours, 0) / nanos(&of_raw, 0),
+    );
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+fn main() {
+    let driver = match OpenClDriver::open(OpenClConfig::default()) {
+        Ok(driver) => driver,
+        Err(absence) => return println!("skipped: {absence}"),
+    };
+    let takes = [
+        Parameter::write::<f32>(),
+        Parameter::read::<f32>(),
+        Parameter::value::<u32>(),
+    ];
+    // SAFETY: the kernel touches nothing.
+    let module = unsafe { OpenClModule::from_source("bench", SOURCE) };
+    driver.register(module.with("nothing", Signature::new(takes)));
+    let device = driver.open(DeviceId(0)).unwrap();
+    let (Some(raw), piton) = (Raw::open(), Piton::open(&*device)) else {
+        return println!("skipped: no device for the baseline");
+    };
+    raw.launch_and_wait();
+    piton.launch();
+    piton.finish();
+    println!("ns, medians and [least], the two in turns");
+    launches("launch, raw without events", &raw, &piton, false);
+    launches("launch, raw with events", &raw, &piton, true);
+    round_trips(&raw, &piton);
+}
+
+/// Launches alone; the queue is waited for outside the measured time.
+fn launches(name: &str, raw: &Raw, piton: &Piton, with_event: bool) {
+    compare(
+        name,
+        ROUNDS,
+        BATCH,
+        || {
+            let mut events = vec![ptr::null_mut(); BATCH as usize];
+            let spent = timed(|| {
+                for event in &mut events {
+                    raw.launch(if with_event { event } else { ptr::null_mut() });
+                }
+            });
+            raw.finish();
+            for event in events.iter().filter(|event| !event.is_null()) {
+                // SAFETY: ours, once.
+                unsafe { (raw.release)(*event) };
+            }
+            spent
+        },
+        || {
+            let spent = timed(|| (0..BATCH).for_each(|_| piton.launch()));
+            piton.finish();
+            spent
+        },
+    );
+}
+
+/// Work and the wait for it.
+fn round_trips(raw: &Raw, piton: &Piton) {
+    compare(
+        "launch and wait",
+        5 * ROUNDS,
+        1,
+        || timed(|| raw.launch_and_wait()),
+        || {
+            timed(|| {
+                piton.launch();
+                piton.finish();
+            })
+        },
+    );
+    compare(
+        "launch 100 and wait",
+        ROUNDS,
+        1,
+        || {
+            timed(|| {
+                (0..BATCH).for_each(|_| raw.launch(ptr::null_mut()));
+                raw.finish();
+            })
+        },
+        || {
+            timed(|| {
+                (0..BATCH).for_each(|_| piton.launch());
+                piton.finish();
+            })
+        },
+    );
+    for (name, bytes, rounds) in [
+        ("copy 4 KiB", 4096, ROUNDS),
+        ("copy 1 MiB", 1 << 20, ROUNDS),
+        ("copy 64 MiB", LARGE, 15),
+    ] {
+        compare(
+            name,
+            rounds,
+            1,
+            || timed(|| raw.copy(bytes)),
+            || timed(|| piton.copy(bytes)),
+        );
+    }
+}
