@@ -1,6 +1,6 @@
 //! How a pool is to behave, checked as a whole before anything is built on it.
 
-use crate::PinnedError;
+use crate::{HostPages, PinnedError};
 use piton_driver::Locking;
 use piton_suballoc::SizeClass;
 
@@ -35,7 +35,9 @@ pub struct PinnedPoolConfig {
     pub decay_rounds: u32,
     /// What to do where the system refuses to lock pages.
     pub locking: Locking,
-    /// The NUMA node to take memory from, where the system has several.
+    /// Where pages come from.
+    pub pages: HostPages,
+    /// The NUMA node to take memory from, where the system has several. For pages that the driver allocates.
     pub numa_node: Option<u32>,
 }
 
@@ -52,6 +54,7 @@ impl Default for PinnedPoolConfig {
             keep_bytes: 0,
             decay_rounds: 8,
             locking: Locking::Required,
+            pages: HostPages::Driver,
             numa_node: None,
         }
     }
@@ -79,7 +82,7 @@ impl PinnedPoolConfig {
     ///
     /// # Errors
     /// [`PinnedError::InvalidSlab`], [`PinnedError::InvalidLargeThreshold`], [`PinnedError::InvalidQueue`],
-    /// [`PinnedError::AboveCap`], [`PinnedError::InvalidDecay`], [`PinnedError::CapBelowSlab`].
+    /// [`PinnedError::AboveCap`], [`PinnedError::NodeOfOwnPages`], [`PinnedError::InvalidDecay`], [`PinnedError::CapBelowSlab`].
     pub fn validate(&self) -> Result<(), PinnedError> {
         let slab = self.slab_bytes;
         if !slab.is_multiple_of(PAGE) || !(PAGE..=Self::MAX_SLAB).contains(&slab) {
@@ -109,6 +112,9 @@ impl PinnedPoolConfig {
             if given > most {
                 return Err(PinnedError::AboveCap { given, cap: most });
             }
+        }
+        if self.numa_node.is_some() && self.pages != HostPages::Driver {
+            return Err(PinnedError::NodeOfOwnPages);
         }
         if self.decay_rounds == 0 {
             return Err(PinnedError::InvalidDecay);

@@ -163,12 +163,8 @@ impl Core {
     /// theirs: see [`trim`].
     fn release(&self, keep: u64) -> u64 {
         self.collect();
-        let free = self.depots.iter().flat_map(Depot::drain).flatten();
-        let free: Vec<Box<Record>> = free.collect();
+        self.empty_depots();
         let mut regions = self.regions.lock();
-        for record in free {
-            self.put_back(&mut regions, record);
-        }
         let removed = regions.remove_unused(keep);
         drop(regions);
         let bytes = removed.iter().map(|allocation| allocation.bytes as u64);
@@ -186,6 +182,37 @@ impl Core {
         let record = batch.pop();
         depot.put(batch);
         record
+    }
+
+    /// Memory for a request out of what depots hold, if that is enough and so much of all there is that it had better be
+    /// merged than added to.
+    fn take_merged(&self, request: &Request) -> Option<Span> {
+        let held = self.regions.lock().held();
+        let free = self.depot_bytes();
+        if request.class.is_none() || free < request.bytes.max(held / 4) {
+            return None;
+        }
+        self.empty_depots();
+        self.take_cut(request)
+    }
+
+    /// Gives regions back that are too small for a large request, before the driver is asked for it: a sequence of requests
+    /// that grow would otherwise leave them all behind.
+    fn exchange_exact(&self, request: &Request) {
+        if request.class.is_none() {
+            let removed = self.regions.lock().remove_exact(request.bytes);
+            removed.into_iter().for_each(|region| self.free(region));
+        }
+    }
+
+    /// Puts everything depots hold back into the books, where neighbours merge.
+    fn empty_depots(&self) {
+        let free = self.depots.iter().flat_map(Depot::drain).flatten();
+        let free: Vec<Box<Record>> = free.collect();
+        let mut regions = self.regions.lock();
+        for record in free {
+            self.put_back(&mut regions, record);
+        }
     }
 
     /// Lets a keeper be called by this bell.
@@ -300,6 +327,11 @@ fn cut_or_grow(core: &Core, request: &Request) -> Result<Span, PinnedError> {
         core.ring_if_short();
         return Ok(span);
     }
+    if let Some(span) = core.take_merged(request) {
+        core.events.cut();
+        return Ok(span);
+    }
+    core.exchange_exact(request);
     core.grow(Growth::of(request, &core.config))?;
     let span = core.take_cut(request);
     // Another thread may have taken what was meant for this one.

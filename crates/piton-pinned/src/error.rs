@@ -98,6 +98,9 @@ pub enum PinnedError {
         /// The cap.
         cap: u64,
     },
+    /// Pages that the pool maps itself are not bound to a node.
+    #[error("only pages that the driver allocates are bound to a NUMA node")]
+    NodeOfOwnPages,
     /// Memory is to go back before a round has passed.
     #[error("memory that goes back after no round at all could never be used")]
     InvalidDecay,

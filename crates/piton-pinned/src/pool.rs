@@ -65,7 +65,7 @@ impl PinnedPool {
             locking: config.locking,
             numa_node: config.numa_node,
         };
-        let source = Source::new(device, options)?;
+        let source = Source::new(device, options, config.pages)?;
         let core = Ticket::new(Core::new(source, timeline, config, leftovers)?);
         let handle = Arc::new(Handle { core });
         Ok(Self { handle })
@@ -182,6 +182,12 @@ impl PinnedPool {
     /// How the pool was configured.
     pub fn config(&self) -> &PinnedPoolConfig {
         &self.core().config
+    }
+
+    /// Whether the pool maps its pages itself, large ones where the system has them: what [`HostPages`](crate::HostPages)
+    /// came to.
+    pub fn maps_pages(&self) -> bool {
+        self.core().source.are_own()
     }
 
     /// The device whose host memory this is.

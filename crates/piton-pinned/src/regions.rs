@@ -241,6 +241,26 @@ impl Regions {
         removed
     }
 
+    /// Removes exact regions of which nothing is out, largest first, until they are `bytes` bytes; none if all of them
+    /// are less. They are the caller's to give back.
+    pub(crate) fn remove_exact(&mut self, bytes: u64) -> Vec<HostAllocation> {
+        let mut unused = self.exact.unused();
+        if unused.iter().map(|(_, bytes)| bytes).sum::<u64>() < bytes {
+            return Vec::new();
+        }
+        unused.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        let (mut removed, mut freed) = (Vec::new(), 0);
+        for (offset, region_bytes) in unused {
+            if freed >= bytes {
+                break;
+            }
+            freed += region_bytes;
+            let region = self.exact.remove(offset);
+            removed.extend(self.let_go(region));
+        }
+        removed
+    }
+
     /// Ends a round: removes regions of which nothing has been out for as many rounds as configured, oldest first, as far
     /// as what is to be kept and what is to be ready stays. They are the caller's to give back.
     pub(crate) fn remove_old(&mut self, config: &PinnedPoolConfig) -> Vec<HostAllocation> {

@@ -7,12 +7,17 @@
     reason = "giving memory back to the driver is the driver contract's unsafe operation"
 )]
 
-use crate::PinnedError;
+use crate::{HostPages, PinnedError, pages::Mapping};
 use piton_driver::{
-    Device, DriverError, ErrorKind, HostAllocation, HostMemory, HostMemoryOptions, Operation,
+    Device, DriverError, ErrorKind, HostAllocation, HostMemory, HostMemoryOptions, Locking,
+    Operation,
 };
-use piton_sync::atomic::{AtomicU64, Ordering};
-use std::{ptr::NonNull, sync::Arc};
+use piton_sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+use rustix::mm::Advice;
+use std::{collections::BTreeSet, ptr::NonNull, sync::Arc};
 
 /// How often the driver was asked, and what was lost to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,8 +32,12 @@ pub(crate) struct SourceCalls {
 pub(crate) struct Source {
     device: Arc<dyn Device>,
     options: HostMemoryOptions,
+    /// Whether pages are mapped here and registered, or the driver's own.
+    are_own: bool,
     allocations: AtomicU64,
     frees: AtomicU64,
+    /// Where the memory starts that was mapped here.
+    mapped: Mutex<BTreeSet<usize>>,
     leaked_bytes: AtomicU64,
 }
 
@@ -38,12 +47,15 @@ impl Source {
     pub(crate) fn new(
         device: Arc<dyn Device>,
         options: HostMemoryOptions,
+        pages: HostPages,
     ) -> Result<Self, PinnedError> {
         let source = Self {
             device,
             options,
+            are_own: pages.are_own(),
             allocations: AtomicU64::new(0),
             frees: AtomicU64::new(0),
+            mapped: Mutex::new(BTreeSet::new()),
             leaked_bytes: AtomicU64::new(0),
         };
         source.facet()?;
@@ -66,7 +78,56 @@ impl Source {
     pub(crate) fn allocate(&self, bytes: u64) -> Result<HostAllocation, PinnedError> {
         let bytes = usize::try_from(bytes).map_err(|_| too_large(bytes))?;
         self.allocations.fetch_add(1, Ordering::Relaxed);
-        Ok(self.facet()?.allocate(bytes, self.options)?)
+        if !self.are_own {
+            return Ok(self.facet()?.allocate(bytes, self.options)?);
+        }
+        match self.map(bytes) {
+            // What may stay unlocked is the driver's to allocate: it knows memory that is not registered.
+            Err(PinnedError::Driver(error))
+                if matches!(error.kind, ErrorKind::LockRefused { .. })
+                    && self.options.locking == Locking::Preferred =>
+            {
+                Ok(self.facet()?.allocate(bytes, self.options)?)
+            }
+            mapped => mapped,
+        }
+    }
+
+    /// Whether pages are mapped here.
+    pub(crate) fn are_own(&self) -> bool {
+        self.are_own
+    }
+
+    /// Maps pages and registers them.
+    fn map(&self, bytes: usize) -> Result<HostAllocation, PinnedError> {
+        let device = self.device.info().id;
+        let refused = |kind| DriverError::new(kind, Operation::AllocateHost, device);
+        let requested = bytes as u64;
+        let bytes = bytes.checked_next_multiple_of(4096);
+        let bytes = bytes.ok_or(refused(ErrorKind::OutOfHostMemory { requested }))?;
+        let mapping = Mapping::new(bytes, Advice::LinuxHugepage).map_err(refused)?;
+        // SAFETY: it has just been mapped, and stays until it is unregistered.
+        unsafe { self.register(mapping.start(), bytes) }?;
+        let (start, bytes) = mapping.into_raw();
+        self.mapped.lock().insert(start.addr().get());
+        Ok(HostAllocation {
+            start,
+            bytes,
+            is_locked: true,
+        })
+    }
+
+    /// Gives pages back that were mapped here. If the driver refuses to let them go, they stay.
+    ///
+    /// # Safety
+    /// As [`free`](Self::free).
+    unsafe fn unmap(&self, allocation: &HostAllocation) -> Result<(), PinnedError> {
+        // SAFETY: it was registered when it was mapped, and no command names it (the caller).
+        unsafe { self.unregister(allocation.start) }?;
+        self.mapped.lock().remove(&allocation.start.addr().get());
+        // SAFETY: it came out of a mapping, and nothing refers to it any more (the caller).
+        drop(unsafe { Mapping::from_raw(allocation.start, allocation.bytes) });
+        Ok(())
     }
 
     /// Gives memory back. May block. A failure goes to the device's error slot, since those who call this run in
@@ -78,8 +139,15 @@ impl Source {
         let bytes = allocation.bytes as u64;
         self.frees.fetch_add(1, Ordering::Relaxed);
         let Ok(memory) = self.facet() else { return };
-        // SAFETY: the caller's promise is the method's.
-        if let Err(error) = unsafe { memory.free(allocation) } {
+        let is_own = self.mapped.lock().contains(&allocation.start.addr().get());
+        let freed = if is_own {
+            // SAFETY: the caller's promise is the method's.
+            unsafe { self.unmap(&allocation) }
+        } else {
+            // SAFETY: the caller's promise is the method's.
+            unsafe { memory.free(allocation) }.map_err(PinnedError::from)
+        };
+        if let Err(PinnedError::Driver(error)) = freed {
             self.leaked_bytes.fetch_add(bytes, Ordering::Relaxed);
             self.device.record_error(error);
         }

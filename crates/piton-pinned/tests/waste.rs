@@ -55,6 +55,36 @@ fn sizes_of_every_scale_get_a_tenth_more_on_average() {
     assert!(taken / asked < 1.11, "{}", taken / asked);
 }
 
+#[test]
+fn requests_that_grow_leave_no_more_behind_than_they_need() {
+    let pool = pool();
+    let mut block = pool.allocate(33 * MIB).unwrap();
+    for step in 34..80 {
+        // As a growing buffer does: the next before the last goes.
+        block = pool.allocate(step * MIB).unwrap();
+        let held = pool.stats().held_bytes;
+        assert!(held < 4 * (step * MIB) as u64, "{held} for {step} MiB");
+    }
+    drop(block);
+    pool.check().unwrap();
+}
+
+#[test]
+fn small_blocks_that_are_free_are_merged_before_more_is_asked_for() {
+    let pool = pool();
+    for doubling in 10..20 {
+        let blocks: Vec<_> = (0..64 << (20 - doubling))
+            .map(|_| pool.allocate(1 << doubling).unwrap())
+            .collect();
+        drop(blocks);
+        pool.flush_thread();
+        pool.check().unwrap();
+    }
+    let held = pool.stats().held_bytes;
+    // Ten sizes had 64 MiB each, one after the other.
+    assert!(held <= 128 << 20, "{held}");
+}
+
 proptest! {
     #[test]
     fn no_request_gets_more_than_a_quarter_more_or_63_bytes(bits in 0_u32..36, part in 0_u64..1 << 36) {
