@@ -10,7 +10,11 @@
 )]
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+#[path = "child/process.rs"]
+mod child;
+
 use bytemuck::{Pod, Zeroable};
+use child::{config, folder, in_child};
 use piton_driver::{
     Device, DeviceId, Driver, DriverError, ErrorKind, Grid, HostFunction, HostMemoryOptions,
     Kernel, Launch, Locking, Module, ModuleImage, Parameter, Queue, QueueOptions, Signature,
@@ -18,52 +22,11 @@ use piton_driver::{
 };
 use piton_opencl::{OpenClConfig, OpenClDriver, OpenClModule};
 use std::{
-    env, fs,
+    fs,
     panic::Location,
-    path::{Path, PathBuf},
-    process::Command,
+    path::PathBuf,
     sync::{Arc, mpsc},
 };
-
-/// Set in the process that runs a test's body.
-const CHILD: &str = "PITON_OPENCL_CHILD";
-
-/// Runs `body` on a driver in a process of its own; says `skipped:` where there is no driver.
-#[expect(clippy::print_stdout, reason = "what was skipped is printed")]
-fn in_child(test: &str, body: impl FnOnce(OpenClDriver)) {
-    if env::var_os(CHILD).is_some() {
-        match OpenClDriver::open(config()) {
-            Ok(driver) => body(driver),
-            Err(absence) => println!("skipped: {absence}"),
-        }
-        return;
-    }
-    let output = Command::new(env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .env(CHILD, "1")
-        .env("POCL_DEVICES", "pthread pthread")
-        .env("POCL_CACHE_DIR", folder("pocl-cache"))
-        .output()
-        .unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let skips = printed.lines().filter(|line| line.starts_with("skipped:"));
-    skips.for_each(|line| println!("{line}"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {errors}", output.status);
-}
-
-fn folder(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&path).unwrap();
-    path
-}
-
-fn config() -> OpenClConfig {
-    OpenClConfig {
-        memory_bytes: Some(64 << 20),
-        ..OpenClConfig::default()
-    }
-}
 
 /// A module of this source with one kernel `k`.
 fn module(source: &str, takes: impl IntoIterator<Item = Parameter>) -> OpenClModule {
