@@ -91,6 +91,9 @@ struct Suspect {
 /// `queue` has stalled, or a signal was submitted behind its stall, or something that it waits for has become less likely:
 /// fails it and others with it if they are stuck.
 pub(crate) fn check(queue: &Arc<QueueCore>) {
+    if leads_out(queue) {
+        return;
+    }
     let Some(mut suspects) = reachable(queue) else {
         return;
     };
@@ -110,9 +113,9 @@ pub(crate) fn check(queue: &Arc<QueueCore>) {
     }
 }
 
-/// Whether `queue` waits for a queue, maybe for others in between, that waits for nothing: it is not stuck then, which is
-/// found without a set. `false` says nothing.
-pub(crate) fn leads_out(queue: &Arc<QueueCore>) -> bool {
+/// Whether `queue` waits for a queue, maybe for others in between, that waits for nothing or for something outside: it is
+/// not stuck then, which is found without a set, and without asking for memory. `false` says nothing.
+fn leads_out(queue: &Arc<QueueCore>) -> bool {
     let mut at = Arc::clone(queue);
     for _ in 0..LONGEST_LOOK {
         match at.waits.get() {
@@ -120,8 +123,8 @@ pub(crate) fn leads_out(queue: &Arc<QueueCore>) -> bool {
             Some((_, Awaits::Queue(next, position))) if next.progress.reached() < position => {
                 at = next;
             }
-            Some((_, Awaits::Queue(..))) => return true,
-            Some(_) => return false,
+            Some((_, Awaits::Semaphore(semaphore, _))) => return semaphore.is_for_host(),
+            Some(_) => return true,
         }
     }
     false

@@ -115,6 +115,11 @@ impl SemaphoreCore {
         }
     }
 
+    /// Whether the host may raise the counter: somebody has a handle, and it is not for queues alone.
+    pub(crate) fn is_for_host(&self) -> bool {
+        self.signalled_by == SignalledBy::Anyone && !self.is_closed.load(Ordering::Acquire)
+    }
+
     /// The queues that may raise the counter to `value`; `None` if others may, or if it is there.
     pub(crate) fn helpers(&self, value: u64) -> Option<Vec<Arc<QueueCore>>> {
         let signals = self.signals.lock();
@@ -122,7 +127,7 @@ impl SemaphoreCore {
         let helpers: Vec<_> = enough.filter_map(|signal| signal.queue.upgrade()).collect();
         drop(signals);
         let is_open = !self.is_closed.load(Ordering::Acquire);
-        let is_for_host = is_open && self.signalled_by == SignalledBy::Anyone;
+        let is_for_host = self.is_for_host();
         let may_be_submitted = is_open && helpers.is_empty();
         // Looked at last: a signal that has gone from the list has been given before.
         let is_there = self.progress.reached() >= value;

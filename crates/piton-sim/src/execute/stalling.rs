@@ -33,7 +33,7 @@ pub(super) fn on_queue(
     let awaits = Awaits::Queue(Arc::clone(&other), awaited);
     let step = hang(queue, &other.progress, awaited, awaits)?;
     urgency::lend(queue.band(), (other, awaited));
-    if queue.device.machine().is_watched() && !deadlock::leads_out(queue) {
+    if queue.device.machine().is_watched() {
         deadlock::check(queue);
     }
     Some(step)
