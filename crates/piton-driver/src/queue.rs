@@ -261,7 +261,8 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
     }
 
     /// Ends every command that was submitted and has not started with [`Aborted`](crate::ErrorKind::Aborted), which
-    /// poisons the queue like any failure. A command that runs is told and ends as it will; a wait for another
+    /// poisons the queue like any failure. A command that runs, or that a vendor's driver has taken and does not give
+    /// back, is told where it can be and ends as it will; a wait for another
     /// queue still ends only when that has. Does not block. Nothing happens where nothing is left to end.
     ///
     /// # Errors

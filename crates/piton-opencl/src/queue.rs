@@ -132,7 +132,10 @@ unsafe impl Queue for OpenClQueue {
         let (request, tag) = check::check(&self.0, command, origin)?;
         // SAFETY: the caller promised what the contract asks for the command's memory.
         let admission = unsafe { self.0.submit(request, tag) }?;
-        self.0.flush(Operation::Flush)?;
+        // The command is in: whatever a flush says now is no refusal of it.
+        if let Err(error) = self.0.flush(Operation::Flush) {
+            self.0.device.keep_error(error);
+        }
         Ok(admission)
     }
 
