@@ -90,5 +90,7 @@ pub use peer::PeerAccess;
 pub use quantity::{BytesPerSec, Nanos};
 pub use route::{CostModel, Route, RouteKind};
 pub use router::Router;
-pub use stripe::{CopyEngines, Residual, Stripe, StripeOptions, StripePlan, StripePlanner};
+pub use stripe::{
+    CopyEngines, Residual, SharedPlan, Stripe, StripeOptions, StripePlan, StripePlanner,
+};
 pub use tool_matrix::{MAX_MATRIX_BYTES, ToolEndpoint, ToolMatrix};

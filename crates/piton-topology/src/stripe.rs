@@ -14,6 +14,7 @@ mod decompose;
 mod dinic;
 mod residual;
 mod share;
+mod together;
 
 use serde::Serialize;
 
@@ -98,6 +99,17 @@ pub struct StripePlan {
     pub time: Nanos,
 }
 
+/// How copies that run at once travel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SharedPlan {
+    /// For each copy its parts.
+    pub copies: Vec<StripePlan>,
+    /// What each copy gets, all its routes together, before routes too narrow to be worth it are left out.
+    pub each: BytesPerSec,
+    /// No plan gives each copy more than this.
+    pub bound: BytesPerSec,
+}
+
 /// Plans copies on one machine. Answers take a few microseconds and no lock.
 ///
 /// ```
@@ -178,7 +190,57 @@ impl StripePlanner {
         if let Some(engines) = self.options.engines {
             roads = one_engine_each(&roads, engines);
         }
-        share::split(roads, bytes, &self.options).ok_or(RouteError::NoRoute { from, to })
+        share::split(roads, bytes, &self.options, share::LEFT_OUT)
+            .ok_or(RouteError::NoRoute { from, to })
+    }
+
+    /// How copies of `bytes` each that run at once should share what `residual` leaves, so that the slowest is as fast
+    /// as can be, to within a few hundredths. Takes milliseconds. Peer access and engines are not looked at.
+    ///
+    /// # Errors
+    /// [`RouteError::UnknownDevice`]; [`RouteError::NoRoute`] for a pair that has no route with room, or is a
+    /// device and itself.
+    pub fn plan_together(
+        &self,
+        pairs: &[(DeviceId, DeviceId)],
+        bytes: u64,
+        residual: &Residual,
+    ) -> Result<SharedPlan, RouteError> {
+        let mut ends = Vec::with_capacity(pairs.len());
+        for &(from, to) in pairs {
+            let both = (self.node(from)?, self.node(to)?);
+            if from == to {
+                return Err(RouteError::NoRoute { from, to });
+            }
+            ends.push(both);
+        }
+        let no_route = |number: usize| {
+            let (from, to) = pairs[number];
+            RouteError::NoRoute { from, to }
+        };
+        let shares = together::shares(&self.arcs, residual.rates(), &ends).map_err(no_route)?;
+        let mut copies = Vec::with_capacity(pairs.len());
+        for (number, paths) in shares.paths.iter().enumerate() {
+            let routes = self.routes(ends[number].0, paths);
+            // The plan itself is a few thousandths short: less of it may go.
+            let plan = share::split(routes, bytes, &self.options, share::LEFT_OUT / 4);
+            copies.push(plan.ok_or_else(|| no_route(number))?);
+        }
+        Ok(SharedPlan {
+            copies,
+            each: whole(shares.each),
+            bound: whole(shares.bound),
+        })
+    }
+
+    fn routes(&self, source: NodeId, paths: &together::PathRates) -> Vec<Stripe> {
+        let route = |(directions, rate): (&Vec<u32>, &f64)| {
+            self.stripe(self.arcs.flow_path(source, directions, whole(*rate).get()))
+        };
+        let mut routes: Vec<Stripe> = paths.iter().map(route).collect();
+        routes.retain(|route| route.rate.get() > 0);
+        routes.sort_by_key(|route| (std::cmp::Reverse(route.rate), route.delay));
+        routes
     }
 
     /// The routes of the maximum flow, each with its rate.
@@ -261,6 +323,16 @@ impl StripePlanner {
         let node = self.devices.get(device.index()).copied();
         node.ok_or(RouteError::UnknownDevice { device, devices })
     }
+}
+
+/// The whole bytes a second of a rate that is not below zero.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a conversion from floating point saturates, and a fraction of a byte is nothing"
+)]
+fn whole(rate: f64) -> BytesPerSec {
+    BytesPerSec::new(rate as u64)
 }
 
 /// Gives each engine the road on which it carries most: a road wider than one engine keeps several busy.

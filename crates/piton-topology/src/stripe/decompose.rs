@@ -40,6 +40,28 @@ pub(super) fn paths(
     paths
 }
 
+impl Arcs {
+    /// The path that leads from `source` over `directions`.
+    pub(super) fn flow_path(&self, source: NodeId, directions: &[u32], rate: u64) -> FlowPath {
+        let mut path = FlowPath {
+            links: Vec::with_capacity(directions.len()),
+            through: Vec::new(),
+            rate,
+        };
+        let mut at = source;
+        for &direction in directions {
+            if at != source {
+                path.through.push(at);
+            }
+            let arc = self.of(at).iter().find(|arc| arc.direction == direction);
+            let Some(arc) = arc else { break };
+            path.links.push(arc.link());
+            at = arc.to;
+        }
+        path
+    }
+}
+
 struct Walk<'a> {
     arcs: &'a Arcs,
     /// What is left of the flow, by direction.

@@ -74,6 +74,10 @@ impl Arcs {
         &self.arcs[self.offsets[node.index()]..self.offsets[node.index() + 1]]
     }
 
+    pub(super) fn is_passable(&self, node: NodeId) -> bool {
+        self.passable[node.index()]
+    }
+
     pub(super) fn nodes(&self) -> usize {
         self.passable.len()
     }

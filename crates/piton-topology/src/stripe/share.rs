@@ -5,20 +5,22 @@ use crate::quantity::{BytesPerSec, Nanos};
 
 const GIGA: u128 = 1_000_000_000;
 
-/// Of the whole rate, how many hundredths may be left out to save routes.
-const LEFT_OUT_PERCENT: u128 = 2;
+/// Of the whole rate, how many thousandths may be left out to save routes.
+pub(super) const LEFT_OUT: u128 = 20;
 
-/// The plan over the best of `roads`, which are sorted by rate; `None` if there are none.
+/// The plan over the best of `roads`, which are sorted by rate; `None` if there are none. Of the whole rate,
+/// `left_out` thousandths may go.
 pub(super) fn split(
     mut roads: Vec<Stripe>,
     bytes: u64,
     options: &StripeOptions,
+    left_out: u128,
 ) -> Option<StripePlan> {
     let alone = quickest(&roads, bytes)?;
     if bytes < options.floor || roads.len() == 1 {
         return Some(one(roads.swap_remove(alone), bytes));
     }
-    drop_narrow(&mut roads);
+    drop_narrow(&mut roads, left_out);
     drop_late(&mut roads, bytes);
     let time = common_time(&roads, bytes);
     let road = &roads[quickest(&roads, bytes)?];
@@ -55,9 +57,9 @@ fn total(roads: &[Stripe]) -> u128 {
     roads.iter().map(|road| u128::from(road.rate.get())).sum()
 }
 
-/// Drops the narrowest roads while all that are dropped stay below a few hundredths.
-fn drop_narrow(roads: &mut Vec<Stripe>) {
-    let may_go = total(roads) * LEFT_OUT_PERCENT / 100;
+/// Drops the narrowest roads while all that are dropped stay below `left_out` thousandths.
+fn drop_narrow(roads: &mut Vec<Stripe>, left_out: u128) {
+    let may_go = total(roads) * left_out / 1_000;
     let mut gone = 0;
     while let Some(last) = roads.last() {
         gone += u128::from(last.rate.get());
