@@ -211,8 +211,9 @@ impl DeviceCore {
 fn geometry(id: DeviceId, config: &DeviceConfig) -> Geometry {
     Geometry {
         base: (FIRST_DEVICE + u64::from(id.0)) << ADDRESS_BITS,
-        // Several times the memory, so that a pool may place chunks far apart and back few of them.
-        span: (config.memory_bytes * 4)
+        // Many times the memory, as real devices have it, so that a pool may place chunks far apart and back few of
+        // them.
+        span: (config.memory_bytes * 16)
             .max(1 << 36)
             .next_multiple_of(config.page_bytes),
         page: config.page_bytes,

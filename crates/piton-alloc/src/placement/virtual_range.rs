@@ -40,8 +40,13 @@ use crate::config::Settings;
 use crate::pool::DevicePool;
 use crate::region::Region;
 
-/// Addresses reserved for a region, as multiples of the limit.
-const ADDRESS_SHARE: u64 = 2;
+/// Addresses reserved for large requests, as multiples of the limit; less where the device has not so many. Chunks that
+/// live long lie scattered among them, and between any two there should be room for the largest request.
+const ADDRESS_SHARES: [u64; 3] = [8, 4, 2];
+/// The same for small requests, which always find room between others.
+const SMALL_ADDRESS_SHARE: u64 = 2;
+/// The share of the index's units that large requests may have at most.
+const LARGE_UNITS: (u64, u64) = (4, 5);
 
 /// The reserved addresses.
 #[derive(Debug)]
@@ -66,11 +71,9 @@ impl VirtualRange {
             small_below: settings.small_below,
             ranges: Vec::new(),
         };
-        let most = u64::from(piton_suballoc::Tlsf::MAX_UNITS) / 2 * settings.unit / page * page;
-        let bytes = settings.limit.saturating_mul(ADDRESS_SHARE);
-        let bytes = bytes.next_multiple_of(page).min(most);
+        let mut pages = 0;
         for region in Region::ALL {
-            let range = match memory.reserve(bytes) {
+            let range = match reserve_for(region, memory, settings) {
                 Ok(range) => range,
                 Err(error) => {
                     reserved.release(memory);
@@ -79,8 +82,9 @@ impl VirtualRange {
             };
             reserved.ranges.push(range);
             books.add_addresses(range, region);
+            pages += range.bytes / page;
         }
-        books.pages = PageTable::new(page, 2 * bytes / page);
+        books.pages = PageTable::new(page, pages);
         Ok(reserved)
     }
 
@@ -103,10 +107,35 @@ impl VirtualRange {
     }
 }
 
+/// Addresses for a region: as many as are useful, fewer where the device has not so many.
+fn reserve_for(
+    region: Region,
+    memory: &dyn VirtualMemory,
+    settings: &Settings,
+) -> Result<DeviceRange, DriverError> {
+    let page = settings.block_multiple;
+    let units = u64::from(piton_suballoc::Tlsf::MAX_UNITS);
+    let large = units / LARGE_UNITS.1 * LARGE_UNITS.0;
+    let (shares, units) = match region {
+        Region::Large => (&ADDRESS_SHARES[..], large),
+        Region::Small => (&[SMALL_ADDRESS_SHARE][..], units - large),
+    };
+    let most = units * settings.unit / page * page;
+    let bytes = |share: &u64| {
+        let wanted = settings.limit.saturating_mul(*share);
+        wanted.next_multiple_of(page).min(most)
+    };
+    let (last, larger) = shares.split_last().unwrap_or((&SMALL_ADDRESS_SHARE, &[]));
+    let mut tried = larger.iter().map(|share| memory.reserve(bytes(share)));
+    tried
+        .find_map(Result::ok)
+        .map_or_else(|| memory.reserve(bytes(last)), Ok)
+}
+
 impl Books {
     /// Makes a range of addresses known, all of it unbacked.
     fn add_addresses(&mut self, range: DeviceRange, region: Region) {
-        // Two ranges of at most half the units each always have a place among the offsets.
+        // The ranges have all units between them at most, so each has a place among the offsets.
         let Ok(offset) = self.index.add_range(range.bytes) else {
             return;
         };

@@ -3,19 +3,22 @@
 //! A call moves one handle. Many small handles fit the holes of a program best and cost many calls; few large ones
 //! are pinned by whatever survives in them. So:
 //!
-//! - While a program only allocates (its weights), a request gets one handle: it will not move, or go as a whole.
-//! - Afterwards a handle has at most a small share of what is held, so that what a survivor pins is a small share too,
+//! - A handle has about a thousandth of the most the pool may hold, so that what a survivor pins is a thousandth too,
 //!   and the number of handles does not grow with the memory.
+//! - A program that needs little of a large device gets smaller handles, once something is freed: at most a small share
+//!   of what is held. What only ever grows (weights) stays, whatever its handles.
 //! - Pages beyond the peak of what was live are taken from holes first; the pool may hold a little more than the peak,
 //!   so that not every request moves pages.
 
 use crate::books::Books;
 use crate::config::Settings;
 
-/// Part of what is held that one handle may cover.
+/// Part of the limit, and at least of what is held, that one handle may cover.
 const HANDLE_SHARE: u64 = 1024;
+/// Most of what is held that one handle may cover once something was freed.
+const MOST_SHARE: u64 = 256;
 /// Part of what is held that is mapped or taken from holes at least.
-const STEP_SHARE: u64 = 512;
+const STEP_SHARE: u64 = 256;
 /// Part of the peak of what was live that the pool may hold beyond it before it takes pages from holes.
 const SLACK_SHARE: u64 = 100;
 
@@ -43,15 +46,17 @@ impl Policy {
             .max(settings.release_threshold)
             .max(books.reserved);
         let limit = settings.limit / page;
+        let whole = limit / HANDLE_SHARE;
         let (handle, step) = if books.counters.frees == 0 {
-            (u64::MAX, 0)
+            (whole.max(held / MOST_SHARE), 0)
         } else {
-            ((held / HANDLE_SHARE).max(1), held / STEP_SHARE)
+            let handle = whole.min(held / MOST_SHARE).max(held / HANDLE_SHARE);
+            (handle, held / STEP_SHARE)
         };
         Self {
             soft: soft.div_ceil(page).min(limit),
             limit,
-            handle,
+            handle: handle.max(1),
             step,
         }
     }
