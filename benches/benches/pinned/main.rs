@@ -11,6 +11,7 @@ mod clock;
 mod general;
 mod host_device;
 mod locked;
+mod locking;
 mod subject;
 mod threads;
 mod waste;
@@ -24,7 +25,7 @@ struct Options {
     /// A run of a second or two, to see that it runs.
     #[arg(long)]
     quick: bool,
-    /// Only the part whose name contains this: threads, waste.
+    /// Only the part whose name contains this: threads, locking, waste.
     #[arg(long)]
     only: Option<String>,
     /// A folder of recorded traces; without one the waste is not measured.
@@ -45,6 +46,9 @@ fn main() {
     let is_full = options.bench && !options.quick;
     if is_wanted("threads") {
         println!("{}", threads::table(is_full));
+    }
+    if is_wanted("locking") {
+        println!("{}", locking::table(is_full));
     }
     if is_wanted("waste") {
         match &options.traces {

@@ -50,3 +50,10 @@ pub(crate) fn visit_all(visit: &mut impl Visit) {
     visit.visit("ArrayQueue a class", &locked::QueuePerClass::new());
     visit.visit("map and lock", &locked::MapAndLock);
 }
+
+/// The middle one.
+pub(crate) fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}

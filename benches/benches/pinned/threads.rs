@@ -2,7 +2,7 @@
 
 use crate::{
     clock::thread_time,
-    subject::{Subject, Visit, visit_all},
+    subject::{Subject, Visit, median, visit_all},
 };
 use comfy_table::Table;
 use piton_sync::{
@@ -177,12 +177,6 @@ impl Visit for Runs {
             column.push(figure);
         }
     }
-}
-
-fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Runs everything, all subjects in turn, several times; the medians, in nanoseconds a call.

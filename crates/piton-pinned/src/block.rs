@@ -11,6 +11,7 @@ use crate::{
     record::Record,
     tickets::Ticket,
 };
+use piton_driver::DevicePtr;
 use piton_timeline::{Frontier, Timepoint};
 use std::{mem::ManuallyDrop, ptr::NonNull};
 
@@ -39,6 +40,12 @@ impl PinnedBlock {
     /// First byte, for commands that name the block. Valid while the handle, or a recorded use, exists.
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.record.memory.start()
+    }
+
+    /// Where kernels of the device read and write the block without a copy; none if they cannot. Such uses are recorded as
+    /// those of copies are.
+    pub fn device_address(&self) -> Option<DevicePtr> {
+        self.core.source.device_address(self.as_ptr())
     }
 
     /// Bytes asked for.

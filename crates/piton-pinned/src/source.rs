@@ -9,8 +9,8 @@
 
 use crate::{HostPages, PinnedError, pages::Mapping};
 use piton_driver::{
-    Device, DriverError, ErrorKind, HostAllocation, HostMemory, HostMemoryOptions, Locking,
-    Operation,
+    Device, DevicePtr, DriverError, ErrorKind, HostAllocation, HostMemory, HostMemoryOptions,
+    Locking, Operation,
 };
 use piton_sync::{
     Mutex,
@@ -180,6 +180,11 @@ impl Source {
     pub(crate) fn refuse_in_fork(&self) -> PinnedError {
         let device = self.device.info().id;
         DriverError::new(ErrorKind::Forked, Operation::AllocateHost, device).into()
+    }
+
+    /// Where kernels of the device read host memory, if they can.
+    pub(crate) fn device_address(&self, start: NonNull<u8>) -> Option<DevicePtr> {
+        self.device.host_memory()?.device_address(start)
     }
 
     /// Keeps an error that a destructor met.

@@ -225,6 +225,14 @@ fn a_driver_that_rounds_up_is_booked_at_what_it_gave() {
 }
 
 #[test]
+fn a_block_has_the_address_that_kernels_read_it_at() {
+    let Bench { pool, .. } = plain();
+    let block = pool.allocate(1000).unwrap();
+    let address = block.device_address().map(|address| address.address());
+    assert_eq!(address, Some(block.as_ptr().addr().get() as u64));
+}
+
+#[test]
 fn a_full_pool_says_what_holds_its_memory() {
     let Bench { pool, lane, .. } = plain();
     let large = pool.allocate(usize::try_from(3 * SLAB).unwrap()).unwrap();
