@@ -3,6 +3,8 @@
 //! An event is a few words under the lock that is held anyway: no clock is asked and nothing is allocated. When the ring is
 //! full the oldest event goes; numbers have no gaps, so a reader sees how many are missing.
 
+use std::ops::Range;
+
 use piton_driver::{DevicePtr, DeviceRange};
 use piton_timeline::LaneId;
 
@@ -104,6 +106,30 @@ impl EventRing {
             *oldest = event;
             self.oldest = (self.oldest + 1) % self.capacity;
         }
+    }
+
+    /// The numbers of the events there are.
+    pub(crate) fn numbers(&self) -> Range<u64> {
+        self.next - self.events.len() as u64..self.next
+    }
+
+    /// Copies at most `most` of the events of these numbers that there still are; returns the number to go on with.
+    pub(crate) fn copy_from(
+        &self,
+        wanted: &Range<u64>,
+        most: usize,
+        to: &mut Vec<MemoryEvent>,
+    ) -> u64 {
+        let oldest = self.numbers().start;
+        let start = wanted.start.max(oldest).min(wanted.end);
+        let end = wanted.end.min(start + most as u64);
+        let at = |number: u64| {
+            let after = usize::try_from(number - oldest).unwrap_or(usize::MAX);
+            self.events
+                .get((self.oldest + after) % self.events.len().max(1))
+        };
+        to.extend((start..end).filter_map(at));
+        end
     }
 
     /// The events there are, oldest first.

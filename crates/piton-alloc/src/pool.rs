@@ -22,7 +22,6 @@ use crate::ladder::OutOfMemoryCallback;
 use crate::placement::{Placement, Translation, VirtualRange};
 use crate::request::Request;
 use crate::reuse::{self, Disposal, LastUse};
-use crate::snapshot::PoolSnapshot;
 use crate::source::{BlockSource, DeviceBlocks};
 use crate::stats::PoolStats;
 
@@ -45,6 +44,8 @@ pub struct DevicePool {
     pub(crate) callback: Mutex<Option<OutOfMemoryCallback>>,
     /// What lanes freed last, at hand for them.
     pub(crate) fronts: Arc<Fronts>,
+    /// Held by whoever copies a snapshot. Before gates and `books`.
+    pub(crate) walking: Mutex<()>,
     last_error: Mutex<Option<DriverError>>,
 }
 
@@ -84,6 +85,7 @@ impl DevicePool {
             placement,
             callback: Mutex::new(None),
             fronts,
+            walking: Mutex::new(()),
             last_error: Mutex::new(None),
         })
     }
@@ -309,15 +311,6 @@ impl DevicePool {
             rounded_bytes: extent.bytes,
             block: block.range,
         })
-    }
-
-    /// Every Block with every Chunk, as they are now. Holds the lock for a walk over all of them.
-    #[must_use]
-    pub fn snapshot(&self) -> PoolSnapshot {
-        let _closed = self.fronts.close();
-        self.recall();
-        let front_events = self.enter_fronts().events();
-        PoolSnapshot::of(&self.books.lock(), front_events)
     }
 
     /// Walks all books and compares: `held = live + padding + cached + pending + in_transit`, Blocks against the

@@ -1,11 +1,12 @@
 //! Every Block and every Chunk at one moment, for reports and pictures. Plain values.
 
 use piton_driver::{DevicePtr, DeviceRange};
-use piton_suballoc::ExtentState;
+use piton_suballoc::{Extent, ExtentState};
 
 use crate::block::Block;
 use crate::books::Books;
 use crate::events::MemoryEvent;
+use crate::pool::DevicePool;
 use crate::region;
 
 /// All Blocks of a pool, in order of address.
@@ -57,48 +58,77 @@ pub enum ChunkState {
     Unbacked,
 }
 
-impl PoolSnapshot {
-    pub(crate) fn of(books: &Books, front_events: Vec<MemoryEvent>) -> Self {
-        let mut blocks: Vec<BlockSnapshot> = books
-            .blocks
-            .iter()
-            .map(|block| block_of(books, block))
-            .collect();
+/// Chunks, or events, that are copied under one lock.
+const PART: usize = 256;
+
+impl DevicePool {
+    /// Every Block with every Chunk, and the last events. Each Chunk is as it was at some moment during the call, and a
+    /// Block's Chunks cover it; Blocks that come or go meanwhile may be missing. The pool's lock is held for a few
+    /// hundred Chunks at a time, so allocations go on; those of lanes whose fronts would serve them take the lock too.
+    #[must_use]
+    pub fn snapshot(&self) -> PoolSnapshot {
+        let _one_at_a_time = self.walking.lock();
+        let _closed = self.fronts.close();
+        self.recall();
+        let mut events = self.front_events();
+        let mut blocks: Vec<Block> = self.books.lock().blocks.iter().copied().collect();
         blocks.sort_by_key(|block| block.range.start);
-        let mut events = books.events.to_vec();
-        if !front_events.is_empty() {
-            events.extend(front_events);
-            // Stable: events of one ring stay in their order.
-            events.sort_by_key(|event| event.clock);
+        let blocks = blocks
+            .into_iter()
+            .filter_map(|block| self.copy_block(block))
+            .collect();
+        self.copy_events(&mut events);
+        // Stable: events of one ring stay in their order.
+        events.sort_by_key(|event| event.clock);
+        PoolSnapshot { blocks, events }
+    }
+
+    /// A Block with its Chunks; `None` if it is gone.
+    fn copy_block(&self, block: Block) -> Option<BlockSnapshot> {
+        let (mut at, end) = (block.offset, block.offset + block.range.bytes);
+        let mut chunks = Vec::new();
+        while at < end {
+            let mut books = self.books.lock();
+            let part = books.index.walk_on(block.offset, at, PART);
+            for extent in part {
+                let stop = extent.offset + extent.bytes;
+                chunks.push(ChunkSnapshot {
+                    ptr: block.range.start.checked_add(at - block.offset)?,
+                    bytes: stop - at,
+                    state: state_of(&books, &extent, at),
+                });
+                at = stop;
+            }
+            if books.blocks.containing(block.range.start) != Some(&block) {
+                return None;
+            }
         }
-        Self { blocks, events }
+        let range = block.range;
+        Some(BlockSnapshot { range, chunks })
+    }
+
+    /// The pool's own events up to now.
+    fn copy_events(&self, events: &mut Vec<MemoryEvent>) {
+        let mut range = self.books.lock().events.numbers();
+        while !range.is_empty() {
+            range.start = self.books.lock().events.copy_from(&range, PART, events);
+        }
     }
 }
 
-fn block_of(books: &Books, block: &Block) -> BlockSnapshot {
-    let chunks = books.index.extents_of(block.offset).filter_map(|extent| {
-        let state = match extent.state {
-            ExtentState::Live { .. } if books.deferred.contains(&extent) => {
-                ChunkState::Pending { lane: None }
-            }
-            ExtentState::Live { padding } => ChunkState::Live { padding },
-            ExtentState::Free { domain, .. } => match region::slot_of(domain) {
-                None if region::is_unbacked(domain) => ChunkState::Unbacked,
-                None => ChunkState::Cached,
-                lane => ChunkState::Pending { lane },
-            },
-        };
-        Some(ChunkSnapshot {
-            ptr: block
-                .range
-                .start
-                .checked_add(extent.offset - block.offset)?,
-            bytes: extent.bytes,
-            state,
-        })
-    });
-    BlockSnapshot {
-        range: block.range,
-        chunks: chunks.collect(),
+/// What an extent is, from `at` on, where a walk goes on.
+fn state_of(books: &Books, extent: &Extent, at: u64) -> ChunkState {
+    match extent.state {
+        ExtentState::Live { .. } if books.deferred.contains(extent) => {
+            ChunkState::Pending { lane: None }
+        }
+        ExtentState::Live { padding } => ChunkState::Live {
+            padding: padding.min(extent.offset + extent.bytes - at),
+        },
+        ExtentState::Free { domain, .. } => match region::slot_of(domain) {
+            None if region::is_unbacked(domain) => ChunkState::Unbacked,
+            None => ChunkState::Cached,
+            lane => ChunkState::Pending { lane },
+        },
     }
 }

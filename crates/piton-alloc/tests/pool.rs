@@ -8,7 +8,7 @@ mod source;
 use std::sync::Arc;
 
 use piton_alloc::{
-    AllocError, Allocation, CrossLane, DevicePool, ExactBlocks, FreeErrorKind, FullNow,
+    AllocError, Allocation, ChunkState, CrossLane, DevicePool, ExactBlocks, FreeErrorKind, FullNow,
     MemoryEventKind, MemoryPoolConfig, OwnedPool, Pending, PoolLimit, Request,
 };
 use piton_driver::DevicePtr;
@@ -590,4 +590,37 @@ fn a_pool_of_one_owner_does_what_the_shared_one_does() {
     let shared = pool.into_shared();
     shared.free(again, Frontier::new()).unwrap();
     shared.check().unwrap();
+}
+
+#[test]
+fn a_snapshot_of_many_chunks_is_copied_in_parts_and_covers_every_block() {
+    let config = MemoryPoolConfig {
+        events: 1000,
+        ..MemoryPoolConfig::default()
+    };
+    let mut bench = Bench::new(64 << 20, config);
+    let mut held: Vec<Allocation> = (0..3000).map(|n| bench.on(0, 512 * (1 + n % 7))).collect();
+    let last = bench.work(0);
+    for at in (0..1000).rev() {
+        let chunk = held.swap_remove(2 * at);
+        bench.free(chunk, [last]);
+    }
+    let snapshot = bench.pool.snapshot();
+    let mut live = 0;
+    for block in &snapshot.blocks {
+        let mut end = block.range.start;
+        for chunk in &block.chunks {
+            assert_eq!(chunk.ptr, end);
+            end = end.checked_add(chunk.bytes).unwrap();
+            live += usize::from(matches!(chunk.state, ChunkState::Live { .. }));
+        }
+        assert_eq!(
+            end,
+            block.range.start.checked_add(block.range.bytes).unwrap()
+        );
+    }
+    assert_eq!(live, held.len());
+    let numbers: Vec<u64> = snapshot.events.iter().map(|event| event.number).collect();
+    assert!(numbers.len() >= 1000, "{}", numbers.len());
+    assert!(snapshot.events.is_sorted_by_key(|event| event.clock));
 }

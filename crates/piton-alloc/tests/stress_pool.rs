@@ -15,6 +15,7 @@ use source::{Books, GRANULE};
 
 const THREADS: u64 = 4;
 const STEPS: u64 = 3_000;
+const SNAPSHOTS: u64 = 100;
 const CAPACITY: u64 = 64 * GRANULE;
 
 /// Start and end of what is held by some thread.
@@ -53,7 +54,12 @@ fn work(pool: &DevicePool, held: &Held, lane: &Lane, seed: u64) {
     let mut sizes = Sizes(seed);
     let mut mine: Vec<Allocation> = Vec::new();
     for step in 1..=STEPS {
-        let request = Request::new(1 + sizes.next(6 * GRANULE)).on(lane.id());
+        // One in two of few sizes, which fronts keep.
+        let bytes = match sizes.next(2) {
+            0 => 512 * (1 + sizes.next(3)),
+            _ => 1 + sizes.next(6 * GRANULE),
+        };
+        let request = Request::new(bytes).on(lane.id());
         match pool.allocate(request) {
             Ok(allocation) => {
                 held.add(&allocation);
@@ -84,12 +90,24 @@ fn work(pool: &DevicePool, held: &Held, lane: &Lane, seed: u64) {
     }
 }
 
+/// Whatever happens meanwhile, a Block's chunks cover it.
+fn look(pool: &DevicePool) {
+    for block in pool.snapshot().blocks {
+        let bytes: u64 = block.chunks.iter().map(|chunk| chunk.bytes).sum();
+        assert_eq!(bytes, block.range.bytes);
+    }
+    let stats = pool.stats();
+    let sum = stats.live + stats.padding + stats.cached + stats.pending + stats.in_transit;
+    assert_eq!(stats.held, sum);
+}
+
 #[test]
 fn threads_never_share_memory_and_leave_nothing_behind() {
     let source = Arc::new(Books::new(CAPACITY));
     let timeline = Timeline::new();
     let config = MemoryPoolConfig {
         block_bytes: Some(8 * GRANULE),
+        front_bytes: Some(4 * GRANULE),
         ..MemoryPoolConfig::default()
     };
     let pool = DevicePool::new(source.clone(), Arc::clone(&timeline), &config)
@@ -101,6 +119,7 @@ fn threads_never_share_memory_and_leave_nothing_behind() {
             let (pool, held) = (&pool, &held);
             scope.spawn(move || work(pool, held, &lane, seed * 0x9E37_79B9));
         }
+        scope.spawn(|| (0..SNAPSHOTS).for_each(|_| look(&pool)));
     });
     pool.check().expect("consistent");
     pool.trim(0);

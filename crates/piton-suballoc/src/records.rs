@@ -77,6 +77,8 @@ pub(crate) struct Records {
     vacant: u32,
     next_serial: u32,
     in_use: u32,
+    /// The record that a walk goes on with, or `NIL`.
+    pub(crate) place: u32,
 }
 
 impl Records {
@@ -88,6 +90,7 @@ impl Records {
             vacant: NIL,
             next_serial: 0,
             in_use: 0,
+            place: NIL,
         }
     }
 
@@ -197,12 +200,18 @@ impl Records {
         if next != NIL {
             self.at_mut(next).prev = index;
         }
+        if self.place == gone {
+            self.place = index;
+        }
         self.vacate(gone);
     }
 
     /// Forgets a record that nothing links to any more.
     #[inline]
     pub(crate) fn vacate(&mut self, index: u32) {
+        if self.place == index {
+            self.place = NIL;
+        }
         let vacant = std::mem::replace(&mut self.vacant, index);
         let record = self.at_mut(index);
         record.state = VACANT;

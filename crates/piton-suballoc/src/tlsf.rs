@@ -10,6 +10,7 @@
 mod claim;
 mod links;
 mod ranges;
+mod walk;
 
 use crate::bins::Bins;
 use crate::domain::Domain;
@@ -39,6 +40,8 @@ pub struct Tlsf {
     /// Bytes asked for by live chunks.
     pub(crate) live_bytes: u64,
     pub(crate) padding_bytes: u64,
+    /// Where the walk stands whose place the records keep, in units.
+    place_at: u32,
 }
 
 /// The bytes of all ranges by what they are; see [`Tlsf::usage`].
@@ -104,6 +107,7 @@ impl Tlsf {
             live_chunks: 0,
             live_bytes: 0,
             padding_bytes: 0,
+            place_at: 0,
         })
     }
 

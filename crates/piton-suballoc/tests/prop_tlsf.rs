@@ -5,7 +5,7 @@
 mod model;
 
 use model::{Model, Piece, piece_of};
-use piton_suballoc::{Chunk, Domain, ExtentError, ExtentId, ExtentState, Tlsf};
+use piton_suballoc::{Chunk, Domain, Extent, ExtentError, ExtentId, ExtentState, Tlsf};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -103,6 +103,8 @@ struct Pair {
     model: Model,
     live: Vec<Chunk>,
     stale: Vec<ExtentId>,
+    /// Range and place of a walk in parts.
+    walked: (u64, u64),
 }
 
 impl Pair {
@@ -116,6 +118,7 @@ impl Pair {
             },
             live: Vec::new(),
             stale: Vec::new(),
+            walked: (0, 0),
         }
     }
 
@@ -290,9 +293,10 @@ impl Pair {
         Ok(())
     }
 
-    fn compare(&self) -> Result<(), TestCaseError> {
+    fn compare(&mut self) -> Result<(), TestCaseError> {
         prop_assert_eq!(self.range.check(), Ok(()));
         prop_assert_eq!(&self.pieces(), &self.model.pieces);
+        self.walk_on()?;
         let mut free = 0;
         for domain in [Domain::SHARED]
             .into_iter()
@@ -314,6 +318,27 @@ impl Pair {
             self.range.is_whole(),
             self.model.free_bytes(Domain::SHARED) == self.model.capacity()
         );
+        Ok(())
+    }
+}
+
+impl Pair {
+    /// Two extents more of a walk that goes on while everything changes.
+    fn walk_on(&mut self) -> Result<(), TestCaseError> {
+        let (range, at) = self.walked;
+        let rest = self.range.extents_of(range);
+        let rest = rest.filter(|extent| extent.offset + extent.bytes > at);
+        let expected: Vec<Extent> = rest.take(2).collect();
+        let part = self.range.walk_on(range, at, 2);
+        prop_assert_eq!(&part, &expected);
+        self.walked = if let Some(last) = part.last() {
+            (range, last.offset + last.bytes)
+        } else {
+            let starts: Vec<u64> = self.range.ranges().map(|range| range.offset).collect();
+            let next = starts.iter().find(|start| **start > range);
+            let next = next.or(starts.first()).copied().unwrap_or(0);
+            (next, next)
+        };
         Ok(())
     }
 }

@@ -44,6 +44,14 @@ impl DevicePool {
         }
     }
 
+    /// The events of all fronts, one front after the other.
+    pub(crate) fn front_events(&self) -> Vec<MemoryEvent> {
+        let cells = self.fronts.existing();
+        cells
+            .flat_map(|cell| cell.gate.enter().with(|front| front.events.to_vec()))
+            .collect()
+    }
+
     /// Enters all fronts; `books` may be locked then, and not before.
     pub(crate) fn enter_fronts(&self) -> AllEntered<'_> {
         let cells = self.fronts.existing();
@@ -57,13 +65,6 @@ impl AllEntered<'_> {
         for (_, inside) in &mut self.0 {
             inside.with(|front| front.add_to(stats, timeline));
         }
-    }
-
-    /// The events of all of them.
-    pub(crate) fn events(&mut self) -> Vec<MemoryEvent> {
-        let each = self.0.iter_mut();
-        each.flat_map(|(_, inside)| inside.with(|front| front.events.to_vec()))
-            .collect()
     }
 
     /// Compares shelves with the index and with their own counts.

@@ -20,7 +20,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    const fn end(&self) -> u32 {
+    pub(super) const fn end(&self) -> u32 {
         self.offset + self.units
     }
 }
