@@ -12,6 +12,7 @@
 
 use crate::config::HUGE_PAGE;
 use piton_driver::ErrorKind;
+#[cfg(not(loom))]
 use piton_sync::thread;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, munmap};
 use std::{
@@ -113,6 +114,7 @@ impl Mapping {
     }
 
     /// Makes the pages, on as many threads as there are cores and work for them.
+    #[cfg(not(loom))]
     fn populate(&self) {
         /// Less than this is not worth a thread.
         const PART: usize = 32 << 20;
@@ -132,6 +134,12 @@ impl Mapping {
             }
             populate(0);
         });
+    }
+
+    /// Makes the pages. Models map none.
+    #[cfg(loom)]
+    fn populate(&self) {
+        self.advise(0, self.bytes, Advice::LinuxPopulateWrite);
     }
 
     /// Advice is not an order: a system that does not know it goes on as it would.
