@@ -55,7 +55,11 @@ fn insist(
     loop {
         match submit()? {
             Admission::Accepted(position) => return Ok(position),
-            Admission::Full => end(queue, Position::new(queue.completed().get() + 1))?,
+            // All of it may have ended since: then there is room, and nothing to wait for.
+            Admission::Full => {
+                let next = Position::new(queue.completed().get() + 1);
+                end(queue, next.min(queue.submitted()))?;
+            }
         }
     }
 }
