@@ -365,28 +365,48 @@ pub(crate) fn trim(core: &Ticket<Core>, keep: u64) -> u64 {
 /// Takes a block back. It may be handed out again once its uses are complete.
 #[inline]
 pub(crate) fn give_back(core: Ticket<Core>, mut record: Box<Record>) {
-    if record.memory.is_unused() && !core.is_closed() && record.span.class.is_some() {
-        if let Err((record, core)) = thread_cache::give(core, record) {
-            give_back_slowly(core, record);
-        }
+    if record.memory.is_unused() {
+        give_back_free(core, record);
     } else {
-        give_back_slowly(core, record);
+        give_back_used(core, record);
     }
 }
 
-/// As [`give_back`], where the block does not go into a magazine at once.
-#[cold]
-fn give_back_slowly(core: Ticket<Core>, mut record: Box<Record>) {
-    if core.is_closed() {
-        thread_cache::forget(&core);
+/// Takes a block back that no device uses.
+#[inline]
+fn give_back_free(core: Ticket<Core>, record: Box<Record>) {
+    if core.is_closed() || record.span.class.is_none() {
+        give_to_all(core, record);
+    } else if let Err((record, core)) = thread_cache::give(core, record) {
+        give_to_all(core, record);
     }
-    let (span, asked) = (record.span, record.asked());
+}
+
+/// Takes a block back of which uses were recorded.
+fn give_back_used(core: Ticket<Core>, mut record: Box<Record>) {
     let mut uses = record.memory.take_uses();
     uses.retain_pending(&core.timeline);
-    thread_cache::note_back(&core, &span, asked);
+    if uses.is_empty() {
+        return give_back_free(core, record);
+    }
+    note_back(&core, &record);
     if let Some(record) = core.pending.park(record, uses) {
         core.shelve(record);
     }
+}
+
+/// Takes a block back that no device uses and that this thread does not keep.
+#[cold]
+fn give_to_all(core: Ticket<Core>, record: Box<Record>) {
+    note_back(&core, &record);
+    core.shelve(record);
+}
+
+fn note_back(core: &Ticket<Core>, record: &Record) {
+    if core.is_closed() {
+        thread_cache::forget(core);
+    }
+    thread_cache::note_back(core, &record.span, record.asked());
 }
 
 /// The last handle has gone: what threads keep is to be given up.
