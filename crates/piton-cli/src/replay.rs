@@ -10,13 +10,18 @@
 //! are timed and observe nothing. What the pool holds is counted by the device, not by the pool.
 
 pub mod checker;
+mod costs;
+mod curve;
+mod description;
 mod exported;
 mod lanes;
 mod minimum;
+mod peers;
 pub mod planned;
 mod player;
 mod sampler;
 pub mod summary;
+mod verdict;
 
 use std::path::Path;
 
@@ -27,8 +32,11 @@ use serde::Serialize;
 
 use crate::trace::{TraceError, TraceReader};
 
+use description::Description;
+
 pub use checker::Violation;
 pub use minimum::{CallsAt, Minimum};
+pub use peers::Peers;
 pub use player::Tally;
 pub use summary::TraceResult;
 
@@ -155,5 +163,12 @@ pub fn replay_file(
     } else {
         None
     };
-    Ok(TraceResult::new(path, observed, &nanoseconds, minimum))
+    let peers = peers::measure(TraceReader::open(path)?, &Description::beside(path))?;
+    Ok(TraceResult::new(
+        path,
+        observed,
+        &nanoseconds,
+        minimum,
+        peers,
+    ))
 }

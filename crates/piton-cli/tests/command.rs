@@ -94,6 +94,10 @@ fn replay_prints_a_table_and_writes_a_page() {
         text.contains("resnet50-two-steps") && text.contains("geometric mean"),
         "{text}"
     );
+    // What the figures mean, and the one configuration of all rows.
+    assert!(text.contains("fits on 192 GiB; the pool held"), "{text}");
+    assert!(text.contains("best fit in one range"), "{text}");
+    assert!(text.contains("All rows: MemoryPoolConfig"), "{text}");
     assert!(
         fs::read_to_string(page)
             .unwrap()
@@ -125,6 +129,12 @@ fn the_smallest_device_is_found_for_both_placements() {
         assert_eq!(curve.len(), 4);
         assert_eq!(curve[0]["capacity"], least);
         assert_eq!(curve[0]["out_of_memory"], 0);
+        assert!(curve[0]["modelled_seconds"].as_f64().unwrap() > 0.0);
+        let verdict = results["verdicts"][0].as_str().unwrap();
+        assert!(
+            verdict.contains("The smallest device that runs it has"),
+            "{verdict}"
+        );
     }
 }
 

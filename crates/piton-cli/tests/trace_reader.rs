@@ -190,6 +190,25 @@ fn a_shipped_memory_snapshot_is_read_like_a_trace() {
 }
 
 #[test]
+fn a_snapshot_may_be_compressed_and_of_any_protocol() {
+    // {'segments': [], 'device_traces': [[{'action': 'alloc', 'addr': 4096, 'size': 1024, 'stream': 0}]]}
+    let protocol_0 = b"(dVsegments\n(lsVdevice_traces\n(l(l(dVaction\nValloc\nsVaddr\nI4096\nsVsize\nI1024\nsVstream\nI0\nsaas.";
+    let protocol_1 = b"}(X\x08\x00\x00\x00segments]X\x0d\x00\x00\x00device_traces](](}(X\x06\x00\x00\x00actionX\x05\x00\x00\x00alloc\
+        X\x04\x00\x00\x00addrM\x00\x10X\x04\x00\x00\x00sizeM\x00\x04X\x06\x00\x00\x00streamK\x00ueeu.";
+    for pickle in [&protocol_0[..], &protocol_1[..]] {
+        let events = read(pickle).unwrap();
+        assert!(matches!(events[..], [CheckedEvent { bytes: 1024, .. }]));
+        assert_eq!(read(&gzip(pickle)).unwrap(), events);
+        let cut = gzip(pickle);
+        let (_, kind) = refused(&cut[..cut.len() / 2]);
+        assert!(
+            matches!(kind, TraceErrorKind::TruncatedGzip { .. }),
+            "{kind}"
+        );
+    }
+}
+
+#[test]
 fn a_memory_snapshot_that_is_none_is_refused_with_its_reason() {
     let reason = |bytes: &[u8]| {
         let (line, kind) = refused(bytes);

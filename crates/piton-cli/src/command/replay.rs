@@ -98,7 +98,7 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
     if options.json {
         output.line(summary::json(&results, &replay).map_err(Failure::result)?)
     } else {
-        output.line(summary::table(&results))
+        output.line(summary::table(&results, &replay))
     }
 }
 

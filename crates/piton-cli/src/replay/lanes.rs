@@ -64,14 +64,9 @@ impl Lanes {
         lanes.map(|stream| stream.lane.now()).collect()
     }
 
-    /// Makes a stream wait for these points before its further work.
-    pub(super) fn wait(&mut self, stream: u16, points: &Frontier) -> Result<(), TimelineError> {
-        let lane = &self.stream(stream)?.lane;
-        let (id, after) = (lane.id(), lane.now());
-        for point in points.points() {
-            self.timeline.note_wait(id, *point, after);
-        }
-        Ok(())
+    /// Makes lanes for so many streams, in their order, so that a lane's slot is its stream's number.
+    pub(super) fn prepare(&mut self, streams: u16) -> Result<(), TimelineError> {
+        (0..streams).try_for_each(|stream| self.stream(stream).map(drop))
     }
 
     /// A point as stream and number of work.

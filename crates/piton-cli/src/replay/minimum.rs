@@ -29,6 +29,10 @@ pub struct CallsAt {
     pub capacity: u64,
     /// Calls for device memory.
     pub driver_calls: u64,
+    /// Seconds that they would take on a real device, by a model.
+    pub modelled_seconds: f64,
+    /// Pages taken from holes, to be mapped elsewhere or given back.
+    pub pages_moved: u64,
     /// Allocations asked for.
     pub allocations: u64,
     /// Allocations handed out with a wait on another stream.
@@ -72,6 +76,8 @@ pub(super) fn find(
         curve.push(CallsAt {
             capacity: pages * PAGE_BYTES,
             driver_calls: tally.driver_calls,
+            modelled_seconds: tally.modelled_seconds,
+            pages_moved: tally.pool.stolen / PAGE_BYTES,
             allocations: tally.allocations,
             waits: tally.pool.waits,
             out_of_memory: tally.out_of_memory,

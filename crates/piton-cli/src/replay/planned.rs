@@ -1,6 +1,7 @@
 //! What hindsight makes of a trace: planned as a whole from its recorded lifetimes, and step by step.
 //!
-//! No pool and no device take part: the figures are those of offsets. A step begins with what is live then, as if a fresh
+//! Figures of offsets, with no pool and no device; and then of the pool that serves the same from its plan ([`served`]),
+//! counted by the device. A step begins with what is live then, as if a fresh
 //! program first asked for that, and goes on with its own events; it is recorded, planned, and played again through a
 //! cursor, which has to serve all of it. The step after is played through the same plan as well, and what departs there is
 //! counted.
@@ -8,17 +9,21 @@
 //! Where steps begin is said by the file beside the trace, `NAME.json`, under `steps`: numbers of events from 0. A trace
 //! without one is one step.
 
+mod served;
+mod table;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, LineStyle, Table};
 use piton_plan::{Answer, PlaceConfig, PlaceError, Plan, PlanCursor, RecordError, Recorder};
 use serde::Serialize;
 
-use crate::quantity;
+use super::ReplayError;
+use super::description::Description;
 use crate::trace::{CheckedEvent, TraceError, TraceEvent, TraceReader};
+
+pub use table::table;
 
 /// Why a trace was not planned.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +38,9 @@ pub enum PlannedError {
     /// A step cannot be planned.
     #[error(transparent)]
     Place(#[from] PlaceError),
+    /// The pool could not play it.
+    #[error("the pool could not play it")]
+    Replay(#[from] Box<ReplayError>),
     /// A step met by its own plan departed from it: a defect of the plan or of the cursor.
     #[error("step {step}: {departed} requests departed from the step's own plan")]
     Departed {
@@ -52,6 +60,8 @@ pub struct PlannedTrace {
     pub whole: PlannedStep,
     /// Its steps; none if nothing says where they begin.
     pub steps: Vec<PlannedStep>,
+    /// Where a step meets the plan of the one before in the pool, what is held over what the pool holds without a plan; the worst.
+    pub other_step: Option<f64>,
 }
 
 /// Hindsight on a trace or a step.
@@ -65,6 +75,10 @@ pub struct PlannedStep {
     pub height: u64,
     /// Height over peak live.
     pub ratio: f64,
+    /// Most bytes that the device has given away when the pool serves it from its plan, on an empty device.
+    pub held: u64,
+    /// Held over peak live.
+    pub held_ratio: f64,
     /// Seconds that planning took.
     pub seconds: f64,
     /// Nanoseconds for a request or a free of the step served from its plan.
@@ -79,37 +93,26 @@ pub struct PlannedStep {
 /// [`PlannedError`].
 pub fn plan_file(path: &Path) -> Result<PlannedTrace, PlannedError> {
     let events: Vec<CheckedEvent> = TraceReader::open(path)?.collect::<Result<_, _>>()?;
-    let steps = windows(&events, &step_starts(path));
+    let starts = Description::beside(path).steps;
+    let steps = windows(&events, &starts);
     let whole = Window {
         carried: Vec::new(),
         events: &events,
     };
     let name = path.file_name().unwrap_or(path.as_os_str());
+    let streams = 1 + events
+        .iter()
+        .map(|event| event.event.stream())
+        .max()
+        .unwrap_or(0);
     Ok(PlannedTrace {
+        other_step: served::worst_other_step(&events, &starts, streams)?,
         trace: name.to_string_lossy().into_owned(),
-        whole: whole.plan(0, None)?,
+        whole: whole.plan(0, None, streams)?,
         steps: (0..steps.len())
-            .map(|step| steps[step].plan(step, steps.get(step + 1)))
+            .map(|step| steps[step].plan(step, steps.get(step + 1), streams))
             .collect::<Result<_, _>>()?,
     })
-}
-
-fn step_starts(path: &Path) -> Vec<usize> {
-    let Some(name) = path.to_str() else {
-        return Vec::new();
-    };
-    let name = name.strip_suffix(".gz").unwrap_or(name);
-    let name = name.strip_suffix(".csv").unwrap_or(name);
-    let text = std::fs::read(format!("{name}.json")).unwrap_or_default();
-    let description: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    let starts = description.get("steps").and_then(|steps| steps.as_array());
-    let starts = starts
-        .into_iter()
-        .flatten()
-        .filter_map(serde_json::Value::as_u64);
-    starts
-        .filter_map(|start| usize::try_from(start).ok())
-        .collect()
 }
 
 /// A part of a trace, and what is live when it begins.
@@ -156,7 +159,12 @@ impl Window<'_> {
         self.carried.iter().chain(self.events)
     }
 
-    fn plan(&self, step: usize, next: Option<&Self>) -> Result<PlannedStep, PlannedError> {
+    fn plan(
+        &self,
+        step: usize,
+        next: Option<&Self>,
+        streams: u16,
+    ) -> Result<PlannedStep, PlannedError> {
         let (recorder, peak_live) = self.record()?;
         let started = Instant::now();
         let plan = Arc::new(recorder.plan(&PlaceConfig::default())?);
@@ -172,7 +180,10 @@ impl Window<'_> {
             let other = next.follow(&plan);
             share(other.departed, other.requests)
         });
+        let held = served::held(self.all(), &plan, streams)?;
         Ok(PlannedStep {
+            held,
+            held_ratio: share(held, peak_live),
             requests: recorder.len(),
             peak_live,
             height: plan.height(),
@@ -257,66 +268,4 @@ struct Followed {
 #[expect(clippy::cast_precision_loss, reason = "a ratio of a few digits")]
 fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
-}
-
-/// All traces as a table.
-#[must_use]
-pub fn table(traces: &[PlannedTrace]) -> String {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()));
-    table.set_header([
-        "trace",
-        "requests",
-        "peak live",
-        "planned / live",
-        "seconds",
-        "ns per op",
-        "steps",
-        "step, worst",
-        "next step departs",
-    ]);
-    for trace in traces {
-        table.add_row(row(trace));
-    }
-    if traces.len() > 1 {
-        let mean = geometric_mean(traces.iter().map(|trace| trace.whole.ratio));
-        let steps = geometric_mean(traces.iter().filter_map(|trace| worst(&trace.steps)));
-        let mut row = vec![String::new(); 9];
-        row[0] = "geometric mean".to_owned();
-        row[3] = format!("{mean:.5}");
-        row[7] = format!("{steps:.5}");
-        table.add_row(row);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
-}
-
-fn row(trace: &PlannedTrace) -> Vec<String> {
-    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    let departs = trace.steps.iter().filter_map(|step| step.next_departs);
-    let departs = departs.max_by(f64::total_cmp);
-    vec![
-        trace.trace.clone(),
-        quantity::count(trace.whole.requests as u64),
-        quantity::bytes(trace.whole.peak_live),
-        format!("{:.5}", trace.whole.ratio),
-        format!("{:.2}", trace.whole.seconds),
-        format!("{:.0}", trace.whole.ns_per_operation),
-        trace.steps.len().to_string(),
-        or_dash(worst(&trace.steps).map(|ratio| format!("{ratio:.5}"))),
-        or_dash(departs.map(|share| format!("{:.0} %", 100.0 * share))),
-    ]
-}
-
-fn worst(steps: &[PlannedStep]) -> Option<f64> {
-    steps.iter().map(|step| step.ratio).max_by(f64::total_cmp)
-}
-
-fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| {
-        (sum + value.ln(), count + 1)
-    });
-    (sum / f64::from(count.max(1))).exp()
 }

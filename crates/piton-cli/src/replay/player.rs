@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use piton_alloc::{
-    AllocError, Allocation, DevicePool, MemoryPoolConfig, PoolSnapshot, PoolStats, Request,
-    VirtualAddressing,
+    AllocError, Allocation, DevicePool, FreeError, MemoryPool, MemoryPoolConfig, Planned,
+    PoolSnapshot, PoolStats, Request, VirtualAddressing,
 };
 use piton_driver::{DeviceId, Driver};
 use piton_sim::{Backing, DeviceConfig, SimConfig, SimDevice, SimDriver};
@@ -15,6 +15,7 @@ use crate::report::MemorySample;
 use crate::trace::{CheckedEvent, TraceError, TraceEvent, TraceReader};
 
 use super::checker::{Checker, Use};
+use super::costs;
 use super::lanes::Lanes;
 use super::sampler::Sampler;
 use super::{Placement, ReplayError, ReplayOptions};
@@ -43,6 +44,8 @@ pub struct Tally {
     pub allocations: u64,
     /// Calls for device memory of either kind, as counted by the driver.
     pub driver_calls: u64,
+    /// Seconds that they would take on a real device, by a model.
+    pub modelled_seconds: f64,
     /// Memory over the events; empty for timed passes.
     pub samples: Vec<MemorySample>,
 }
@@ -129,10 +132,12 @@ pub(super) fn time(
     Ok(spent.as_secs_f64() * 1e9 / operations)
 }
 
-struct Player {
+pub(super) struct Player {
     driver: SimDriver,
     device: SimDevice,
-    pool: DevicePool,
+    pool: Arc<DevicePool>,
+    /// Stands around the pool, if steps are served from plans.
+    planned: Option<Planned>,
     lanes: Lanes,
     /// Blocks by the trace's slots.
     blocks: Vec<Option<Block>>,
@@ -149,7 +154,7 @@ struct Block {
 }
 
 impl Player {
-    fn new(options: &ReplayOptions) -> Result<Self, ReplayError> {
+    pub(super) fn new(options: &ReplayOptions) -> Result<Self, ReplayError> {
         Self::with_events(options, MemoryPoolConfig::default().events)
     }
 
@@ -167,12 +172,8 @@ impl Player {
         let opened = driver.open(DeviceId(0))?;
         let timeline = Timeline::new();
         let config = MemoryPoolConfig {
-            virtual_addressing: match options.placement {
-                Placement::Virtual => VirtualAddressing::On,
-                Placement::Blocks => VirtualAddressing::Off,
-            },
             events,
-            ..MemoryPoolConfig::default()
+            ..pool_config(options.placement)
         };
         let pool = DevicePool::on_device(opened, Arc::clone(&timeline), &config)?;
         let device = driver
@@ -184,7 +185,8 @@ impl Player {
         Ok(Self {
             driver,
             device,
-            pool,
+            pool: Arc::new(pool),
+            planned: None,
             lanes: Lanes::new(timeline, options.lag),
             blocks: Vec::new(),
             checker: None,
@@ -193,7 +195,33 @@ impl Player {
         })
     }
 
-    fn play(&mut self, event: CheckedEvent) -> Result<(), ReplayError> {
+    /// With a pool that serves steps from plans, and lanes numbered as the trace's streams are, of which there are so many.
+    pub(super) fn with_plans(options: &ReplayOptions, streams: u16) -> Result<Self, ReplayError> {
+        let mut player = Self::new(options)?;
+        player.lanes.prepare(streams)?;
+        player.planned = Some(Planned::new(Arc::clone(&player.pool)));
+        Ok(player)
+    }
+
+    pub(super) fn planned(&self) -> Option<&Planned> {
+        self.planned.as_ref()
+    }
+
+    fn hand_out(&self, request: Request) -> Result<Allocation, AllocError> {
+        match &self.planned {
+            Some(planned) => planned.allocate(request),
+            None => self.pool.allocate(request),
+        }
+    }
+
+    fn take_back(&self, allocation: Allocation, uses: Frontier) -> Result<(), FreeError> {
+        match &self.planned {
+            Some(planned) => planned.free(allocation, uses),
+            None => self.pool.free(allocation, uses),
+        }
+    }
+
+    pub(super) fn play(&mut self, event: CheckedEvent) -> Result<(), ReplayError> {
         self.tally.events += 1;
         match event.event {
             TraceEvent::Allocate { bytes, stream, .. } => self.allocate(event.slot, bytes, stream),
@@ -209,11 +237,10 @@ impl Player {
             self.blocks.resize_with(slot + 1, || None);
         }
         let lane = self.lanes.lane(stream)?;
-        match self.pool.allocate(Request::new(bytes).on(lane)) {
+        match self.hand_out(Request::new(bytes).on(lane)) {
             Ok(allocation) => {
-                if !allocation.wait().is_empty() {
-                    self.lanes.wait(stream, allocation.wait())?;
-                }
+                // The wait only orders, as a stream's does: the clock does not learn of it, and what is needed again is
+                // waited for again.
                 self.verify_hand_out(&allocation, stream)?;
                 self.live += bytes;
                 self.blocks[slot] = Some(Block {
@@ -245,8 +272,7 @@ impl Player {
         let uses = self.lanes.now(block.used_on.into_iter().chain([stream]));
         self.verify_give_back(&block.allocation, &uses)?;
         let event = self.tally.events;
-        self.pool
-            .free(block.allocation, uses)
+        self.take_back(block.allocation, uses)
             .map_err(|error| ReplayError::Free {
                 event,
                 error: error.kind,
@@ -300,11 +326,12 @@ impl Player {
         given.map_err(|violation| ReplayError::Violation { event, violation })
     }
 
-    fn finish(self) -> Tally {
+    pub(super) fn finish(self) -> Tally {
         Tally {
             pool: self.pool.stats(),
             peak_held: self.device.memory_counters().peak_held,
-            driver_calls: driver_calls(&self.driver),
+            driver_calls: costs::calls(&self.driver),
+            modelled_seconds: costs::seconds(&self.driver),
             ..self.tally
         }
     }
@@ -318,24 +345,13 @@ fn uses(lanes: &Lanes, points: &Frontier) -> Vec<Use> {
     of.map(|(stream, number)| Use { stream, number }).collect()
 }
 
-fn driver_calls(driver: &SimDriver) -> u64 {
-    use piton_driver::Operation::{
-        AllocateMemory, CreatePhysical, DestroyPhysical, FreeMemory, Map, ReleaseAddresses,
-        ReserveAddresses, Unmap,
-    };
-    let calls = driver.calls();
-    let blocks = [AllocateMemory, FreeMemory];
-    let pages = [
-        ReserveAddresses,
-        ReleaseAddresses,
-        CreatePhysical,
-        DestroyPhysical,
-        Map,
-        Unmap,
-    ];
-    blocks
-        .iter()
-        .chain(&pages)
-        .filter_map(|operation| calls.get(operation))
-        .sum()
+/// How all traces are replayed: the default, but for where memory lies.
+pub(super) fn pool_config(placement: Placement) -> MemoryPoolConfig {
+    MemoryPoolConfig {
+        virtual_addressing: match placement {
+            Placement::Virtual => VirtualAddressing::On,
+            Placement::Blocks => VirtualAddressing::Off,
+        },
+        ..MemoryPoolConfig::default()
+    }
 }

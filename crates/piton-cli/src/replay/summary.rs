@@ -9,9 +9,10 @@ use serde::Serialize;
 use crate::quantity;
 use crate::report::{self, Column, Fact, MemoryView, ReportData, TimeAxis};
 
-use super::minimum::{CallsAt, Minimum};
-use super::player::Tally;
-use super::{Placement, ReplayOptions};
+use super::minimum::Minimum;
+use super::peers::Peers;
+use super::player::{Tally, pool_config};
+use super::{Placement, ReplayOptions, curve, verdict};
 
 /// What the pool made of one trace. Sizes are bytes.
 #[derive(Debug, Clone, Serialize)]
@@ -38,8 +39,12 @@ pub struct TraceResult {
     pub hits: u64,
     /// Allocations that needed more.
     pub misses: u64,
+    /// Allocations asked for.
+    pub allocations: u64,
     /// The smallest device that runs the trace, if it was looked for.
     pub minimum: Option<Minimum>,
+    /// What others hold for the trace.
+    pub peers: Peers,
     #[serde(skip)]
     samples: Vec<report::MemorySample>,
 }
@@ -50,9 +55,12 @@ impl TraceResult {
         tally: Tally,
         nanoseconds: &[f64],
         minimum: Option<Minimum>,
+        peers: Peers,
     ) -> Self {
         Self {
             minimum,
+            peers,
+            allocations: tally.allocations,
             trace: trace_name(path),
             events: tally.events,
             peak_live: tally.pool.peak_live,
@@ -115,52 +123,66 @@ fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| (sum / f64::from(count)).exp())
 }
 
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 13] = [
     "trace",
     "events",
     "peak live",
     "peak held",
     "held / live",
+    "PyTorch",
+    "best fit",
+    "TLSF",
     "driver calls",
     "ns per op",
     "out of memory",
     "waits",
     "min / live",
-    "calls per alloc at 1.00 1.01 1.02 1.05",
 ];
+/// The columns that have a mean.
+const MEANS: [usize; 6] = [4, 5, 6, 7, 9, 12];
 
 fn row(result: &TraceResult) -> Vec<String> {
+    let means = MEANS.map(|column| shown(column, figure(result, column)));
+    let [held, pytorch, best_fit, tlsf, ns, minimum] = means;
     vec![
         result.trace.clone(),
         quantity::count(result.events),
         quantity::bytes(result.peak_live),
         quantity::bytes(result.peak_held),
-        format!("{:.3}", result.ratio),
+        held,
+        pytorch,
+        best_fit,
+        tlsf,
         quantity::count(result.driver_calls),
-        result
-            .ns_per_operation
-            .map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}")),
+        ns,
         quantity::count(result.out_of_memory),
         quantity::count(result.waits),
-        result
-            .minimum_ratio()
-            .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.4}")),
-        result
-            .minimum
-            .as_ref()
-            .map_or_else(|| "-".to_owned(), |minimum| curve(&minimum.curve)),
+        minimum,
     ]
 }
 
-/// Driver calls for each allocation, on devices of growing size; `!` where a request was refused.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn curve(points: &[CallsAt]) -> String {
-    let point = |at: &CallsAt| {
-        let share = at.driver_calls as f64 / at.allocations.max(1) as f64;
-        let mark = if at.out_of_memory > 0 { "!" } else { "" };
-        format!("{share:.3}{mark}")
+/// The figure in a column that has a mean.
+fn figure(result: &TraceResult, column: usize) -> Option<f64> {
+    let over_live = |bytes: u64| ratio(bytes, result.peak_live);
+    match column {
+        4 => Some(result.ratio),
+        5 => result.peers.pytorch.map(over_live),
+        6 => Some(over_live(result.peers.best_fit)),
+        7 => result.peers.tlsf.map(over_live),
+        9 => result.ns_per_operation,
+        _ => result.minimum_ratio(),
+    }
+}
+
+fn shown(column: usize, figure: Option<f64>) -> String {
+    let Some(figure) = figure else {
+        return "-".to_owned();
     };
-    points.iter().map(point).collect::<Vec<_>>().join(" ")
+    match column {
+        9 => format!("{figure:.0}"),
+        12 => format!("{figure:.4}"),
+        _ => format!("{figure:.3}"),
+    }
 }
 
 /// The line below more than one trace.
@@ -170,26 +192,42 @@ fn mean_row(results: &[TraceResult]) -> Option<Vec<String>> {
     }
     let mut row = vec![String::new(); COLUMNS.len()];
     row[0] = "geometric mean".to_owned();
-    row[4] = format!(
-        "{:.3}",
-        geometric_mean(results.iter().map(|result| result.ratio))?
-    );
-    let ns = geometric_mean(results.iter().filter_map(|result| result.ns_per_operation));
-    let minimum = geometric_mean(results.iter().filter_map(TraceResult::minimum_ratio));
-    row[9] = minimum.map_or_else(|| "-".to_owned(), |minimum| format!("{minimum:.4}"));
-    row[6] = ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
+    for column in MEANS {
+        let figures = results.iter().filter_map(|result| figure(result, column));
+        row[column] = shown(column, geometric_mean(figures));
+    }
     Some(row)
 }
 
-/// The results as a table for a terminal.
+/// The results as tables for a terminal, with what they mean.
 #[must_use]
-pub fn table(results: &[TraceResult]) -> String {
+pub fn table(results: &[TraceResult], options: &ReplayOptions) -> String {
+    let rows = results.iter().map(row).chain(mean_row(results));
+    let mut parts = vec![format!("{}\n{}", drawn(&COLUMNS, rows.collect()), NOTE)];
+    let curve = curve::rows(results);
+    if !curve.is_empty() {
+        parts.push(drawn(&curve::COLUMNS, curve));
+    }
+    parts.extend(results.iter().map(|result| verdict::of(result, options)));
+    parts.push(configuration(options));
+    parts.join("\n\n")
+}
+
+/// What the columns are.
+const NOTE: &str = "PyTorch, best fit, TLSF: what they hold over peak live. PyTorch's default caching allocator as recorded or modelled; \
+the others in one endless range, with memory free for all the moment it is freed.";
+
+/// The one configuration of all rows.
+fn configuration(options: &ReplayOptions) -> String {
+    format!("All rows: {:?}", pool_config(options.placement))
+}
+
+fn drawn(columns: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table
         .load_style(UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()))
-        .set_header(COLUMNS);
-    table.add_rows(results.iter().map(row));
-    table.add_rows(mean_row(results));
+        .set_header(columns);
+    table.add_rows(rows);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -204,6 +242,8 @@ struct Json<'a> {
     repeat: usize,
     checked: bool,
     geometric_mean_ratio: Option<f64>,
+    /// What each trace's figures mean.
+    verdicts: Vec<String>,
     traces: &'a [TraceResult],
 }
 
@@ -219,6 +259,10 @@ pub fn json(results: &[TraceResult], options: &ReplayOptions) -> serde_json::Res
         repeat: options.repeat,
         checked: options.is_checked,
         geometric_mean_ratio: geometric_mean(results.iter().map(|result| result.ratio)),
+        verdicts: results
+            .iter()
+            .map(|result| verdict::of(result, options))
+            .collect(),
         traces: results,
     })
 }
@@ -226,13 +270,6 @@ pub fn json(results: &[TraceResult], options: &ReplayOptions) -> serde_json::Res
 /// The results as a page: the table, and memory over the events of each trace.
 #[must_use]
 pub fn page(results: &[TraceResult], options: &ReplayOptions) -> ReportData {
-    let column = |(index, name): (usize, &&str)| {
-        if index == 0 {
-            Column::text(name)
-        } else {
-            Column::number(name)
-        }
-    };
     let view = |result: &TraceResult| MemoryView {
         title: result.trace.clone(),
         axis: TimeAxis::Events,
@@ -248,13 +285,50 @@ pub fn page(results: &[TraceResult], options: &ReplayOptions) -> ReportData {
         ),
         facts: facts(results),
         memory: results.iter().map(view).collect(),
-        tables: vec![report::Table {
-            title: "Traces".to_owned(),
-            note: "Held is counted by the device, not by the pool. Time is the median over the timed passes.".to_owned(),
-            columns: COLUMNS.iter().enumerate().map(column).collect(),
-            rows: results.iter().map(row).chain(mean_row(results)).collect(),
-        }],
+        tables: tables(results, options),
         ..ReportData::default()
+    }
+}
+
+fn tables(results: &[TraceResult], options: &ReplayOptions) -> Vec<report::Table> {
+    let note = format!(
+        "Held is counted by the device, not by the pool. Time is the median over the timed passes. {NOTE} {}",
+        configuration(options)
+    );
+    let rows = results.iter().map(row).chain(mean_row(results)).collect();
+    let verdicts = results
+        .iter()
+        .map(|result| vec![verdict::of(result, options)]);
+    let curve = curve::rows(results);
+    let mut tables = vec![
+        page_table("What it means", "", &["verdict"], verdicts.collect()),
+        page_table("Traces", &note, &COLUMNS, rows),
+    ];
+    if !curve.is_empty() {
+        let note = "Pages are of 2 MiB. Seconds are those of the driver's calls, by a model of round numbers.";
+        tables.push(page_table(
+            "Near the smallest device",
+            note,
+            &curve::COLUMNS,
+            curve,
+        ));
+    }
+    tables
+}
+
+fn page_table(title: &str, note: &str, columns: &[&str], rows: Vec<Vec<String>>) -> report::Table {
+    let column = |(index, name): (usize, &&str)| {
+        if index == 0 {
+            Column::text(name)
+        } else {
+            Column::number(name)
+        }
+    };
+    report::Table {
+        title: title.to_owned(),
+        note: note.to_owned(),
+        columns: columns.iter().enumerate().map(column).collect(),
+        rows,
     }
 }
 

@@ -48,6 +48,18 @@ pub enum TraceEvent {
     },
 }
 
+impl TraceEvent {
+    /// The stream it names.
+    #[must_use]
+    pub fn stream(&self) -> u16 {
+        match self {
+            Self::Allocate { stream, .. }
+            | Self::Free { stream, .. }
+            | Self::Use { stream, .. } => *stream,
+        }
+    }
+}
+
 /// Writes the line that says this, without a line end.
 impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

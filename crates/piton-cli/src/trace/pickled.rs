@@ -12,8 +12,11 @@ use piton_snapshot::{Request, Snapshot};
 use super::error::TraceErrorKind;
 use super::event::{MAX_STREAM, TraceEvent};
 
-/// First byte of every pickle of protocol 2 or later, and of no trace.
-pub(super) const PICKLE_MAGIC: u8 = 0x80;
+/// Whether a pickle may begin with this byte, and no trace does: with its protocol from 2 on, and before that with the mark or
+/// the empty dictionary or list that a snapshot is.
+pub(super) fn begins(byte: u8) -> bool {
+    matches!(byte, 0x80 | b'(' | b'}' | b']')
+}
 
 /// Reads a snapshot to its end and writes its history as lines.
 pub(super) fn lines(source: impl Read) -> Result<String, TraceErrorKind> {

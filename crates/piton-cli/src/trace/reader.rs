@@ -1,6 +1,6 @@
 //! Reads a trace file or stream event by event.
 //!
-//! Compression and PyTorch's memory snapshots are recognised by their first bytes, not by the file's name. At any time one buffer, one line and the
+//! Compression, and PyTorch's memory snapshots in it or without, are recognised by their first bytes, not by the file's name. At any time one buffer, one line and the
 //! books of the live blocks are in memory. The first error ends the reading.
 
 use std::fs::File;
@@ -12,7 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use super::error::{TraceError, TraceErrorKind};
 use super::event::{MAX_LINE_BYTES, parse_line};
 use super::ledger::{CheckedEvent, Ledger};
-use super::pickled::{self, PICKLE_MAGIC};
+use super::pickled;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Large enough that a read call is rare beside the decompression of what it brings.
@@ -85,16 +85,21 @@ impl<'a> TraceReader<'a> {
             .iter()
             .zip(GZIP_MAGIC)
             .all(|(byte, magic)| *byte == magic);
-        let input: Box<dyn BufRead + 'a> = if is_compressed {
-            Box::new(BufReader::with_capacity(
-                BUFFER_BYTES,
-                MultiGzDecoder::new(source),
-            ))
-        } else if start.first() == Some(&PICKLE_MAGIC) {
-            Box::new(Cursor::new(pickled::lines(source).map_err(fail)?))
+        let mut input: Box<dyn BufRead + 'a> = if is_compressed {
+            let inside = MultiGzDecoder::new(source);
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, inside))
         } else {
             Box::new(source)
         };
+        let broken = |error| fail(input_error(error, is_compressed, 0));
+        let first = input.fill_buf().map_err(broken)?.first().copied();
+        if first.is_some_and(pickled::begins) {
+            let lines = pickled::lines(input).map_err(|kind| match kind {
+                TraceErrorKind::Io(error) => broken(error),
+                kind => fail(kind),
+            })?;
+            input = Box::new(Cursor::new(lines));
+        }
         Ok(Self {
             file: name.to_owned(),
             input,
