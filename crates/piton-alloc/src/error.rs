@@ -270,6 +270,18 @@ pub enum ServeError {
         /// Alignment of the pool, in bytes.
         pool: u64,
     },
+    /// With what is live beside it, the pool would hold more than it ever did.
+    #[error(
+        "a region of {height} bytes beside {live} live is more than the {peak_held} held at most"
+    )]
+    NoRoom {
+        /// Bytes of the region.
+        height: u64,
+        /// Bytes in use now.
+        live: u64,
+        /// Most bytes the pool ever held.
+        peak_held: u64,
+    },
     /// The pool has not as much memory in one piece.
     #[error("the pool has no region for the plan")]
     Memory(#[source] AllocError),

@@ -41,6 +41,7 @@
 //! | have memory before it is needed | [`DevicePool::reserve`] |
 //! | give idle memory back to the device | [`DevicePool::trim`] |
 //! | free something when nothing else helps | [`DevicePool::on_out_of_memory`] |
+//! | keep memory to a part of a program | [`DevicePool::private`] |
 //! | serve a program that repeats from a plan | [`Planned`] |
 //! | know the page behind an address | [`DevicePool::translate`] |
 //! | limit, count, log, or fail requests | [`MemoryPool`], [`Limited`], [`Tagged`], [`Counted`], [`Logged`], [`Failing`] |
@@ -105,6 +106,7 @@ mod owned;
 mod placement;
 mod planned;
 mod pool;
+mod private;
 mod recovery;
 mod region;
 mod request;

@@ -9,8 +9,13 @@
 //! # When a step departs for good
 //! A region from which little is served is memory that nobody has. When what departed in a step comes to more than one part in
 //! [`SPILL`] of the region, or the pool has no memory left, the plan is *let go*: what is free of the region goes back to the pool at
-//! once, each block that is still live becomes an allocation of the pool of its own, and the rest of the step is the pool's. The
-//! next step takes a region again.
+//! once, each block that is still live becomes an allocation of the pool of its own, and the rest of the step is the pool's. A
+//! later step takes a region again.
+//!
+//! # When a region is taken
+//! Beside what is live when a step begins, such as gradients of the step before, a region may be more than the program ever
+//! needed. So it is taken when it fits beside that into what the pool held at most. A plan that finds no such step in [`TRIES`], and
+//! was never let go, is served all the same: from then on what is carried over lies in the region itself.
 //!
 //! # Whose memory is whose
 //! - No two live blocks overlap, whatever the program does: the cursor looks at each place before it hands it out
@@ -48,6 +53,9 @@ use serving::{PartState, Served, Serving};
 
 /// What departs in a step before the plan is let go: one part in so many of the region.
 const SPILL: u64 = 100;
+
+/// Steps that may begin without room for a region before one is taken all the same.
+const TRIES: u32 = 2;
 
 /// A pool around a [`DevicePool`] that records steps and serves them from plans. See the module's page.
 ///
@@ -91,6 +99,10 @@ pub struct Planned {
 struct State {
     recording: Option<Recording>,
     plan: Option<Arc<Plan>>,
+    /// Steps that began without room for the plan's region.
+    refused: u32,
+    /// Was the plan let go?
+    was_let_go: bool,
     serving: Option<Serving>,
     /// Blocks that outlived their region, by address.
     detached: HashMap<DevicePtr, Detached>,
@@ -153,12 +165,14 @@ impl Planned {
             serving.begin_step();
             return;
         }
-        let plan = state.plan.clone();
+        let Some(plan) = state.plan.clone() else {
+            return;
+        };
+        let insists = state.refused >= TRIES && !state.was_let_go;
+        state.refused = state.refused.saturating_add(1);
         drop(state);
-        if let Some(plan) = plan {
-            // Whoever cares sees in the statistics that nothing is served.
-            let _full = self.take_region(plan);
-        }
+        // Whoever cares sees in the statistics that nothing is served.
+        let _without = self.take_region(plan, insists);
     }
 
     /// What was recorded, to be [planned](Recorder::plan) on whatever thread has the time; nothing if nothing was started. It
@@ -173,8 +187,8 @@ impl Planned {
     ///
     /// # Errors
     /// [`ServeError::Alignment`] if places of the plan are not aligned as the pool's allocations are;
-    /// [`ServeError::Memory`] if the pool has not as much memory in one piece now: nothing is served then before the next
-    /// [`begin_step`](Self::begin_step), which tries again.
+    /// [`ServeError::NoRoom`] if it would then hold more than it ever did, and [`ServeError::Memory`] if it has not as much memory
+    /// in one piece: nothing is served then before the next [`begin_step`](Self::begin_step), which tries again.
     pub fn serve(&self, plan: Arc<Plan>) -> Result<(), ServeError> {
         let unit = self.pool.settings.unit;
         if !plan.alignment().is_multiple_of(unit) {
@@ -182,8 +196,11 @@ impl Planned {
             return Err(ServeError::Alignment { plan, pool: unit });
         }
         self.stop_serving();
-        self.state.lock().plan = Some(Arc::clone(&plan));
-        self.take_region(plan).map_err(ServeError::Memory)
+        let mut state = self.state.lock();
+        state.plan = Some(Arc::clone(&plan));
+        (state.refused, state.was_let_go) = (0, false);
+        drop(state);
+        self.take_region(plan, false)
     }
 
     /// Serves from no plan any more. What is free of the region goes back to the pool at once, in stream order; what is live
@@ -223,13 +240,23 @@ impl Planned {
         Ok(state.serving.as_ref().is_none_or(Serving::check))
     }
 
-    /// Takes a region for a plan, unless somebody else did meanwhile.
-    fn take_region(&self, plan: Arc<Plan>) -> Result<(), AllocError> {
+    /// Takes a region for a plan, unless somebody else did meanwhile; for more than was ever held only who insists.
+    fn take_region(&self, plan: Arc<Plan>, insists: bool) -> Result<(), ServeError> {
         if plan.height() == 0 {
             return Ok(());
         }
+        let stats = self.pool.stats();
+        let live = stats.live + stats.padding;
+        let most = stats.peak_held + stats.peak_held / SPILL;
+        if !insists && live > 0 && live.saturating_add(plan.height()) > most {
+            return Err(ServeError::NoRoom {
+                height: plan.height(),
+                live,
+                peak_held: stats.peak_held,
+            });
+        }
         let request = Request::new(plan.height()).aligned_to(self.pool.settings.max_align);
-        let region = self.pool.allocate(request)?;
+        let region = self.pool.allocate(request).map_err(ServeError::Memory)?;
         let mut state = self.state.lock();
         let is_wanted = state
             .plan
@@ -302,6 +329,7 @@ impl Planned {
                 state.stats.departed += 1;
                 if serving.spilled() > serving.bytes() / SPILL {
                     state.stats.let_go += 1;
+                    state.was_let_go = true;
                     self.let_go(state);
                 }
                 None
@@ -318,6 +346,7 @@ impl Planned {
                     return Err(AllocError::FullNow(full));
                 }
                 state.stats.let_go += 1;
+                state.was_let_go = true;
                 self.let_go(&mut state);
                 drop(state);
                 self.pool.allocate(request)

@@ -12,8 +12,8 @@ mod source;
 use std::sync::Arc;
 
 use piton_alloc::{
-    AllocError, Allocation, DevicePool, FreeErrorKind, MemoryPool, MemoryPoolConfig, Planned,
-    PoolLimit, Request, ServeError,
+    Allocation, DevicePool, FreeErrorKind, MemoryPool, MemoryPoolConfig, Planned, PoolLimit,
+    Request, ServeError,
 };
 use piton_plan::PlaceConfig;
 use piton_timeline::{Frontier, Lane, Timeline};
@@ -208,7 +208,7 @@ fn what_cannot_be_served_is_refused() {
     let refused = pool.serve(plan);
     assert!(matches!(
         refused,
-        Err(ServeError::Memory(AllocError::FullNow(_)))
+        Err(ServeError::NoRoom { live, .. }) if live == 5 * GRANULE
     ));
     pool.free(taken, Frontier::new()).unwrap();
     // The next step finds the memory.
@@ -226,4 +226,37 @@ fn a_block_of_a_plan_belongs_to_its_pool_alone() {
     let refused = pool.inner().free(block, Frontier::new()).unwrap_err();
     assert!(matches!(refused.kind, FreeErrorKind::ForeignPool { .. }));
     pool.free(*refused.allocation, Frontier::new()).unwrap();
+}
+
+#[test]
+fn what_is_carried_over_is_found_a_place_in_the_region_in_the_third_step() {
+    let Fixture { timeline, pool, .. } = fixture(64 * GRANULE);
+    let lane = timeline.register(None).unwrap();
+    // A block of each step is freed when the next has begun.
+    let carried = std::cell::RefCell::new(None);
+    let step = || {
+        let before = carried.borrow_mut().take();
+        let large = allocate(&pool, 6, &lane);
+        if let Some(before) = before {
+            pool.free(before, Frontier::new()).unwrap();
+        }
+        *carried.borrow_mut() = Some(allocate(&pool, 4, &lane));
+        pool.free(large, Frontier::new()).unwrap();
+    };
+    pool.start_recording();
+    for _ in 0..2 {
+        step();
+        pool.begin_step();
+    }
+    let recorder = pool.take_recording().unwrap();
+    let plan = Arc::new(recorder.plan(&PlaceConfig::default()).unwrap());
+    assert!(matches!(pool.serve(plan), Err(ServeError::NoRoom { .. })));
+    for _ in 0..4 {
+        pool.begin_step();
+        step();
+    }
+    let stats = pool.planned_stats();
+    assert_eq!((stats.served, stats.departed), (4, 0));
+    let last = carried.take().unwrap();
+    pool.free(last, Frontier::new()).unwrap();
 }

@@ -133,7 +133,7 @@ fn record_and_serve(world: &mut World, recorded: &[Act]) {
     };
     let plan = recorder.plan(&config).unwrap();
     match planned.serve(Arc::new(plan)) {
-        Ok(()) | Err(ServeError::Memory(_)) => {}
+        Ok(()) | Err(ServeError::Memory(_) | ServeError::NoRoom { .. }) => {}
         Err(error) => panic!("{error}"),
     }
 }
