@@ -3,8 +3,9 @@
 //! `cargo run --example report -- report.html`
 
 use piton_cli::report::{
-    Arrow, Check, Column, DeviceTimeline, Fact, LaneTimeline, MemorySample, MemoryView, ReportData,
-    RouteRow, Span, SpanKind, StepMark, Table, TimeAxis, Topology, TrainingPoint, render,
+    AddressUse, AddressView, Arrow, Check, Column, DeviceTimeline, Fact, LaneTimeline,
+    MemorySample, MemoryView, ReportData, RouteRow, Span, SpanKind, StepMark, Table, TimeAxis,
+    Topology, TrainingPoint, render,
 };
 
 const STEPS: u64 = 200;
@@ -59,12 +60,31 @@ fn invented() -> ReportData {
             })
             .collect(),
         memory: (0..4).map(memory).collect(),
+        addresses: vec![addresses()],
         topology: Some(Topology {
             svg: square(),
             caption: "Four devices in a ring.".to_owned(),
         }),
         routes: routes(),
         tables: vec![pools()],
+    }
+}
+
+/// Weights at the bottom, above them what each step takes and gives back.
+fn addresses() -> AddressView {
+    let cell = |column: usize, row: usize| match (column % 32, row) {
+        (_, 0..12) => AddressUse::Live,
+        (at, row) if row < 12 + at => AddressUse::Live,
+        (at, row) if row < 14 + at => AddressUse::Pending,
+        _ if column > 32 => AddressUse::Hole,
+        _ => AddressUse::Unbacked,
+    };
+    let column = |column| (0..48).map(|row| cell(column, row)).collect();
+    AddressView {
+        title: "device 0".to_owned(),
+        events: (0, 9000),
+        bytes: 48 << 21,
+        columns: (0..128).map(column).collect(),
     }
 }
 

@@ -17,6 +17,7 @@ mod exported;
 mod lanes;
 mod minimum;
 mod peers;
+mod picture;
 pub mod planned;
 mod player;
 mod sampler;
@@ -30,7 +31,8 @@ use piton_sim::SimError;
 use piton_timeline::TimelineError;
 use serde::Serialize;
 
-use crate::trace::{TraceError, TraceReader};
+use crate::report::AddressView;
+use crate::trace::{CheckedEvent, TraceError, TraceReader};
 
 use description::Description;
 
@@ -139,6 +141,15 @@ pub enum ReplayError {
 pub fn snapshot_file(path: &Path, options: &ReplayOptions) -> Result<Vec<u8>, ReplayError> {
     let snapshot = player::play_to_snapshot(TraceReader::open(path)?, options)?;
     Ok(exported::export(&snapshot).to_pickle())
+}
+
+/// Plays a trace file and returns what the pool's addresses held over its events.
+///
+/// # Errors
+/// As [`replay_file`].
+pub fn picture_file(path: &Path, options: &ReplayOptions) -> Result<AddressView, ReplayError> {
+    let events: Result<Vec<CheckedEvent>, TraceError> = TraceReader::open(path)?.collect();
+    picture::draw(summary::trace_name(path), &events?, options)
 }
 
 /// Replays a trace file; `pass_done` is called after each pass.

@@ -7,6 +7,7 @@
 //! All text is escaped where it enters the page ([`html`]); only the drawing of the machine comes in as markup.
 //! Without script the page still shows everything but the timeline.
 
+mod address_map;
 pub mod chart;
 pub mod data;
 mod html;
@@ -14,8 +15,9 @@ mod page;
 mod timeline;
 
 pub use data::{
-    Arrow, Check, Column, Curve, DeviceTimeline, Fact, LaneTimeline, MemorySample, MemoryView,
-    ReportData, RouteRow, Span, SpanKind, StepMark, Table, TimeAxis, Topology, TrainingPoint,
+    AddressUse, AddressView, Arrow, Check, Column, Curve, DeviceTimeline, Fact, LaneTimeline,
+    MemorySample, MemoryView, ReportData, RouteRow, Span, SpanKind, StepMark, Table, TimeAxis,
+    Topology, TrainingPoint,
 };
 pub use page::render;
 

@@ -6,7 +6,8 @@ use anyhow::Context;
 
 use crate::replay::planned::{self, PlannedError};
 use crate::replay::{
-    Placement, ReplayError, ReplayOptions, TraceResult, replay_file, snapshot_file, summary,
+    Placement, ReplayError, ReplayOptions, TraceResult, picture_file, replay_file, snapshot_file,
+    summary,
 };
 use crate::report;
 
@@ -48,7 +49,7 @@ pub(super) struct Options {
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
-    /// Write a page with memory over time to this file.
+    /// Write a page to this file: memory over time, and what its addresses held.
     #[arg(long, value_name = "HTML")]
     output: Option<PathBuf>,
 }
@@ -93,7 +94,7 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
     }
     let results = replay_all(&options.traces, &replay, output)?;
     if let Some(path) = &options.output {
-        write_page(path, &results, &replay)?;
+        write_page(path, &options.traces, &results, &replay)?;
     }
     if options.json {
         output.line(summary::json(&results, &replay).map_err(Failure::result)?)
@@ -169,10 +170,14 @@ fn failure(error: ReplayError, path: &Path) -> Failure {
 
 fn write_page(
     path: &Path,
+    traces: &[PathBuf],
     results: &[TraceResult],
     options: &ReplayOptions,
 ) -> Result<(), Failure> {
-    let page = report::render(&summary::page(results, options));
+    let picture =
+        |trace: &PathBuf| picture_file(trace, options).map_err(|error| failure(error, trace));
+    let addresses: Result<Vec<_>, Failure> = traces.iter().map(picture).collect();
+    let page = report::render(&summary::page(results, addresses?, options));
     let written =
         std::fs::write(path, page).with_context(|| format!("{} cannot be written", path.display()));
     written.map_err(Failure::Input)

@@ -65,6 +65,7 @@ pub(super) fn of(outcome: &Outcome) -> ReportData {
             })
             .collect(),
         memory: outcome.memory.iter().enumerate().map(memory).collect(),
+        addresses: Vec::new(),
         topology: Some(topology(outcome)),
         routes: outcome.routes.iter().map(route_row).collect(),
         tables: vec![pools(&outcome.pools), pinned(&outcome.pinned)],

@@ -83,7 +83,7 @@ pub(super) fn play_to_snapshot(
     for event in reader {
         player.play(event?)?;
     }
-    Ok(player.pool.snapshot())
+    Ok(player.snapshot())
 }
 
 /// One pass that stops at the first refusal, if told to; what it came to.
@@ -205,6 +205,11 @@ impl Player {
 
     pub(super) fn planned(&self) -> Option<&Planned> {
         self.planned.as_ref()
+    }
+
+    /// What the pool is like.
+    pub(super) fn snapshot(&self) -> PoolSnapshot {
+        self.pool.snapshot()
     }
 
     fn hand_out(&self, request: Request) -> Result<Allocation, AllocError> {

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, LineStyle, Table};
 use serde::Serialize;
 
 use crate::quantity;
-use crate::report::{self, Column, Fact, MemoryView, ReportData, TimeAxis};
+use crate::report::{self, AddressView, Column, Fact, MemoryView, ReportData, TimeAxis};
 
 use super::minimum::Minimum;
 use super::peers::Peers;
@@ -87,7 +87,7 @@ impl TraceResult {
 }
 
 /// The name of a trace: the file's, without endings.
-fn trace_name(path: &Path) -> String {
+pub(super) fn trace_name(path: &Path) -> String {
     let name = path
         .file_name()
         .map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
@@ -267,9 +267,13 @@ pub fn json(results: &[TraceResult], options: &ReplayOptions) -> serde_json::Res
     })
 }
 
-/// The results as a page: the table, and memory over the events of each trace.
+/// The results as a page: the table, memory over the events of each trace, and where it lay.
 #[must_use]
-pub fn page(results: &[TraceResult], options: &ReplayOptions) -> ReportData {
+pub fn page(
+    results: &[TraceResult],
+    addresses: Vec<AddressView>,
+    options: &ReplayOptions,
+) -> ReportData {
     let view = |result: &TraceResult| MemoryView {
         title: result.trace.clone(),
         axis: TimeAxis::Events,
@@ -285,6 +289,7 @@ pub fn page(results: &[TraceResult], options: &ReplayOptions) -> ReportData {
         ),
         facts: facts(results),
         memory: results.iter().map(view).collect(),
+        addresses,
         tables: tables(results, options),
         ..ReportData::default()
     }

@@ -11,12 +11,12 @@ use crate::quantity;
 
 use super::html::{Text, script_json};
 
-const WIDTH: f64 = 560.0;
-const HEIGHT: f64 = 232.0;
-const LEFT: f64 = 72.0;
-const RIGHT: f64 = 12.0;
-const TOP: f64 = 10.0;
-const BOTTOM: f64 = 42.0;
+pub(super) const WIDTH: f64 = 560.0;
+pub(super) const HEIGHT: f64 = 232.0;
+pub(super) const LEFT: f64 = 72.0;
+pub(super) const RIGHT: f64 = 12.0;
+pub(super) const TOP: f64 = 10.0;
+pub(super) const BOTTOM: f64 = 42.0;
 /// Points a curve keeps: about one for two of its pixels.
 const MAX_POINTS: usize = 240;
 
@@ -116,7 +116,12 @@ impl Chart {
             Text(&self.title),
             Text(&hover)
         )?;
-        self.write_axes(frame, out)?;
+        let axes = Axes {
+            x_label: &self.x_label,
+            x: self.x_unit,
+            y: self.y_unit,
+        };
+        axes.write(frame, out)?;
         for (index, (series, points)) in self.series.iter().zip(&thinned).enumerate() {
             write_curve(frame, index, series.shape, points, out)?;
         }
@@ -139,37 +144,6 @@ impl Chart {
         out.push_str("</span>");
         Ok(())
     }
-
-    fn write_axes(&self, frame: &Frame, out: &mut String) -> std::fmt::Result {
-        for tick in ticks(frame.y, self.y_unit, 4) {
-            let y = frame.y_at(tick);
-            write!(
-                out,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 8.0,
-                y + 4.0,
-                Text(&written(tick, self.y_unit))
-            )?;
-        }
-        for tick in ticks(frame.x, self.x_unit, 5) {
-            let x = frame.x_at(tick);
-            let y = HEIGHT - BOTTOM + 16.0;
-            write!(
-                out,
-                "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
-                Text(&written(tick, self.x_unit))
-            )?;
-        }
-        write!(
-            out,
-            "<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
-            WIDTH - RIGHT,
-            HEIGHT - 5.0,
-            Text(&self.x_label)
-        )
-    }
 }
 
 /// What the script needs to show values under the pointer.
@@ -183,10 +157,50 @@ struct Hover<'a> {
     series: Vec<(&'a str, &'a Vec<(f64, f64)>)>,
 }
 
+/// What the axes of a drawing count.
+pub(super) struct Axes<'a> {
+    pub(super) x_label: &'a str,
+    pub(super) x: Unit,
+    pub(super) y: Unit,
+}
+
+impl Axes<'_> {
+    pub(super) fn write(&self, frame: &Frame, out: &mut String) -> std::fmt::Result {
+        for tick in ticks(frame.y, self.y, 4) {
+            let y = frame.y_at(tick);
+            write!(
+                out,
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                WIDTH - RIGHT,
+                LEFT - 8.0,
+                y + 4.0,
+                Text(&written(tick, self.y))
+            )?;
+        }
+        for tick in ticks(frame.x, self.x, 5) {
+            let x = frame.x_at(tick);
+            let y = HEIGHT - BOTTOM + 16.0;
+            write!(
+                out,
+                "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
+                Text(&written(tick, self.x))
+            )?;
+        }
+        write!(
+            out,
+            "<text class=\"axis\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+            WIDTH - RIGHT,
+            HEIGHT - 5.0,
+            Text(self.x_label)
+        )
+    }
+}
+
 /// Which numbers lie at the borders of the drawing.
-struct Frame {
-    x: (f64, f64),
-    y: (f64, f64),
+pub(super) struct Frame {
+    pub(super) x: (f64, f64),
+    pub(super) y: (f64, f64),
 }
 
 impl Frame {

@@ -24,6 +24,8 @@ pub struct ReportData {
     pub steps: Vec<StepMark>,
     /// Memory over time, a chart each.
     pub memory: Vec<MemoryView>,
+    /// What addresses held over time, a picture each.
+    pub addresses: Vec<AddressView>,
     /// The machine.
     pub topology: Option<Topology>,
     /// Which way copies took.
@@ -189,6 +191,48 @@ pub struct MemoryView {
     pub samples: Vec<MemorySample>,
     /// Further curves in the same chart, for comparison.
     pub others: Vec<Curve>,
+}
+
+/// What addresses held over time, as one picture of columns and rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AddressView {
+    /// Whose addresses.
+    pub title: String,
+    /// Moments of the first and the last column, in events.
+    pub events: (u64, u64),
+    /// Bytes of all rows together, each of which has as many.
+    pub bytes: u64,
+    /// What most bytes of a cell were: columns in order of time, each with its rows from the lowest address up.
+    pub columns: Vec<Vec<AddressUse>>,
+}
+
+/// What bytes at an address are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressUse {
+    /// In use by the program.
+    Live,
+    /// Given back, and not known to be done with.
+    Pending,
+    /// Held, and free for all.
+    Hole,
+    /// No memory is there.
+    Unbacked,
+}
+
+impl AddressUse {
+    /// All, in the order of the legend.
+    pub const ALL: [Self; 4] = [Self::Live, Self::Pending, Self::Hole, Self::Unbacked];
+
+    /// Its name in the legend.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Live => "in use",
+            Self::Pending => "given back, not done with",
+            Self::Hole => "hole: held and free",
+            Self::Unbacked => "no memory here",
+        }
+    }
 }
 
 /// Memory at one moment.

@@ -4,6 +4,7 @@ use std::fmt::{Result, Write};
 
 use crate::quantity;
 
+use super::address_map;
 use super::chart::{Chart, Series, Shape, Unit};
 use super::data::{
     Check, Column, Curve, Fact, MemoryView, ReportData, RouteRow, SpanKind, Table, TimeAxis,
@@ -38,6 +39,7 @@ fn write_page(data: &ReportData, out: &mut String) -> Result {
     write_training(&data.training, out)?;
     write_timeline(data, out)?;
     write_memory(&data.memory, out)?;
+    write_addresses(data, out)?;
     write_topology(data.topology.as_ref(), &data.routes, out)?;
     for table in &data.tables {
         write_section(&table.title, &table.note, out)?;
@@ -190,6 +192,21 @@ fn write_memory(memory: &[MemoryView], out: &mut String) -> Result {
     out.push_str("<div class=\"charts\">");
     for view in memory {
         out.push_str(&memory_chart(view).to_figure());
+    }
+    out.push_str("</div></section>");
+    Ok(())
+}
+
+fn write_addresses(data: &ReportData, out: &mut String) -> Result {
+    if data.addresses.is_empty() {
+        return Ok(());
+    }
+    let note = "Addresses that ever had memory, the lowest at the bottom; stretches that never had any are left out. A cell \
+                shows what most of its bytes were at that moment. What is held and free is what a pool costs.";
+    write_section("Where memory lies", note, out)?;
+    out.push_str("<div class=\"charts\">");
+    for view in &data.addresses {
+        address_map::write(view, out)?;
     }
     out.push_str("</div></section>");
     Ok(())
