@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{DeviceId, LinkId, NodeId, NumaId};
 use crate::pci::PciAddress;
+use crate::xml::AttributeError;
 
 pub use document::{HwlocError, MatrixError};
 
@@ -315,6 +316,30 @@ pub enum NcclError {
     /// The facts were read and make no machine.
     #[error(transparent)]
     Build(#[from] BuildError),
+}
+
+impl From<AttributeError> for NcclError {
+    fn from(trouble: AttributeError) -> Self {
+        let AttributeError {
+            line,
+            element,
+            attribute,
+            is_missing,
+        } = trouble;
+        if is_missing {
+            Self::MissingAttribute {
+                line,
+                element,
+                attribute,
+            }
+        } else {
+            Self::BadAttribute {
+                line,
+                element,
+                attribute,
+            }
+        }
+    }
 }
 
 /// What was expected of a file of sysfs.

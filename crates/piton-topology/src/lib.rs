@@ -62,6 +62,7 @@ mod search;
 mod stripe;
 pub mod sysfs;
 mod tool_matrix;
+mod xml;
 
 pub use builder::{
     MAX_DEVICES, MAX_LINKS, MAX_NAME_BYTES, MAX_NODES, MAX_NUMA_NODES, MachineBuilder,

@@ -11,6 +11,8 @@
     reason = "a test that cannot set up its case has failed"
 )]
 
+mod shared_files;
+
 use std::path::{Path, PathBuf};
 
 use piton_topology::sysfs::SysfsTree;
@@ -20,19 +22,11 @@ use piton_topology::{
 use proptest::prelude::*;
 use serde_json::Value;
 
+use shared_files::shared_files;
+
 fn files() -> Vec<(PathBuf, String, Value)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/topologies/hwloc_xml");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!("skipped: no hwloc files at shared/topologies/hwloc_xml");
-        return Vec::new();
-    };
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "xml"))
-        .collect();
-    files.sort();
     let read = |path: &Path| std::fs::read_to_string(path).unwrap();
-    files
+    shared_files("hwloc_xml", ".xml")
         .into_iter()
         .map(|file| {
             let expected = read(&file.with_extension("expected.json"));

@@ -11,6 +11,8 @@
     reason = "a test that cannot set up its case has failed"
 )]
 
+mod shared_files;
+
 use std::path::{Path, PathBuf};
 
 use piton_topology::{
@@ -19,18 +21,10 @@ use piton_topology::{
 use proptest::prelude::*;
 use serde_json::Value;
 
+use shared_files::shared_files;
+
 fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/topologies/matrices");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!("skipped: no listings of tools at shared/topologies/matrices");
-        return Vec::new();
-    };
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
-        .collect();
-    files.sort();
-    files
+    shared_files("matrices", ".txt")
 }
 
 fn expected(file: &Path) -> Value {

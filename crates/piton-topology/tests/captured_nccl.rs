@@ -11,8 +11,10 @@
     reason = "a test that cannot set up its case has failed"
 )]
 
+mod shared_files;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use piton_topology::{
     Distance, LinkKind, MAX_NCCL_BYTES, Machine, NcclError, NodeId, NodeKind, PciAddress, Warning,
@@ -20,18 +22,10 @@ use piton_topology::{
 use proptest::prelude::*;
 use serde_json::Value;
 
+use shared_files::shared_files;
+
 fn files() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/topologies/nccl_xml");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!("skipped: no topology files at shared/topologies/nccl_xml");
-        return Vec::new();
-    };
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "xml"))
-        .collect();
-    files.sort();
-    files
+    shared_files("nccl_xml", ".xml")
 }
 
 /// The library's words for a distance of ours.

@@ -11,12 +11,16 @@
     reason = "a test that cannot set up its case has failed"
 )]
 
+mod shared_files;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use piton_topology::sysfs::SysfsTree;
 use piton_topology::{Machine, NodeId, PciAddress};
 use serde_json::Value;
+
+use shared_files::shared_files;
 
 /// A tree unpacked into a folder that goes away, and what is expected of it.
 struct Captured {
@@ -25,21 +29,8 @@ struct Captured {
     expected: Value,
 }
 
-fn captures_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/topologies/sysfs")
-}
-
 fn captures() -> Vec<Captured> {
-    let folder = captures_folder();
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!("skipped: no captured sysfs trees at shared/topologies/sysfs");
-        return Vec::new();
-    };
-    let mut archives: Vec<PathBuf> = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.to_string_lossy().ends_with(".tar.gz"))
-        .collect();
-    archives.sort();
+    let archives = shared_files("sysfs", ".tar.gz");
     archives.iter().map(|path| unpack(path)).collect()
 }
 

@@ -11,23 +11,20 @@
     reason = "a test that cannot set up its case has failed"
 )]
 
+mod shared_files;
+
 use std::path::{Path, PathBuf};
 
 use piton_topology::{BytesPerSec, Link, LinkKind, Machine, NcclRates, NodeId, NvLinkVersion};
 use serde_json::Value;
 
+use shared_files::shared_files;
+
 fn machines() -> Vec<(PathBuf, Machine, Value)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/topologies/nccl_xml");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!("skipped: no topology files at shared/topologies/nccl_xml");
-        return Vec::new();
-    };
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "xml"))
-        .collect();
-    files.sort();
-    files.into_iter().filter_map(read).collect()
+    shared_files("nccl_xml", ".xml")
+        .into_iter()
+        .filter_map(read)
+        .collect()
 }
 
 fn read(file: PathBuf) -> Option<(PathBuf, Machine, Value)> {

@@ -1,6 +1,7 @@
 //! What can be wrong with the text of another tool: where, and which number or attribute.
 
 use super::BuildError;
+use crate::xml::AttributeError;
 
 /// A matrix printed by a vendor's tool that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -146,4 +147,28 @@ pub enum HwlocError {
     /// The facts were read and make no machine.
     #[error(transparent)]
     Build(#[from] BuildError),
+}
+
+impl From<AttributeError> for HwlocError {
+    fn from(trouble: AttributeError) -> Self {
+        let AttributeError {
+            line,
+            element,
+            attribute,
+            is_missing,
+        } = trouble;
+        if is_missing {
+            Self::MissingAttribute {
+                line,
+                element,
+                attribute,
+            }
+        } else {
+            Self::BadAttribute {
+                line,
+                element,
+                attribute,
+            }
+        }
+    }
 }

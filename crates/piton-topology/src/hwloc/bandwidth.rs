@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use super::element::Element;
 use super::object::{Objects, Target};
 use crate::builder::MachineBuilder;
 use crate::error::{BuildError, HwlocError};
 use crate::id::NodeId;
 use crate::link::{Link, LinkKind, NvLinkVersion, XgmiVersion};
 use crate::machine::Machine;
+use crate::xml::Element;
 
 /// The most objects of a matrix that is read.
 const MAX_OBJECTS: usize = 2_048;

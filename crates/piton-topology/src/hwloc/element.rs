@@ -1,16 +1,10 @@
-//! Elements and attributes of an hwloc file, with errors that say where.
+//! What elements and attributes of an hwloc file mean.
 
-use roxmltree::{Document, Node};
+use roxmltree::Document;
 
 use crate::cpu_list::CpuList;
 use crate::error::HwlocError;
-
-/// An element whose name is one this reader knows.
-#[derive(Clone, Copy)]
-pub(super) struct Element<'d> {
-    pub(super) node: Node<'d, 'd>,
-    pub(super) name: &'static str,
-}
+use crate::xml::Element;
 
 /// The outermost element, if its version is one this reader knows.
 pub(super) fn topology<'d>(document: &'d Document<'_>) -> Result<Element<'d>, HwlocError> {
@@ -37,54 +31,10 @@ fn version(text: &str) -> Option<(u32, u32)> {
 }
 
 impl<'d> Element<'d> {
-    /// The children with this name, in order.
-    pub(super) fn children(self, name: &'static str) -> impl Iterator<Item = Element<'d>> {
-        let children = self.node.children();
-        let named = children.filter(move |child| child.has_tag_name(name));
-        named.map(move |node| Element { node, name })
-    }
-
     /// The words of all children with this name, one child after the other.
     pub(super) fn words(self, name: &'static str) -> impl Iterator<Item = &'d str> {
         let texts = self.children(name).filter_map(|child| child.node.text());
         texts.flat_map(str::split_whitespace)
-    }
-
-    /// The line it starts on. Counts from the beginning of the file: for errors only.
-    pub(super) fn line(self) -> u32 {
-        let start = self.node.range().start;
-        self.node.document().text_pos_at(start).row
-    }
-
-    /// An attribute that must be there, read by `parse`.
-    pub(super) fn required<T>(
-        self,
-        attribute: &'static str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<T, HwlocError> {
-        self.optional(attribute, parse)?
-            .ok_or_else(|| HwlocError::MissingAttribute {
-                line: self.line(),
-                element: self.name,
-                attribute,
-            })
-    }
-
-    /// An attribute that may be there, read by `parse`.
-    pub(super) fn optional<T>(
-        self,
-        attribute: &'static str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, HwlocError> {
-        let Some(text) = self.node.attribute(attribute) else {
-            return Ok(None);
-        };
-        let value = parse(text.trim()).ok_or_else(|| HwlocError::BadAttribute {
-            line: self.line(),
-            element: self.name,
-            attribute,
-        })?;
-        Ok(Some(value))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::element::{self, Element};
+use super::element;
 use crate::cpu_list::CpuList;
 use crate::defaults;
 use crate::error::HwlocError;
@@ -10,6 +10,7 @@ use crate::id::NumaId;
 use crate::link::{LinkKind, PcieGeneration};
 use crate::pci::{PciAddress, PciIdentity};
 use crate::sysfs::{LinkStatus, NumaFacts, PciFunction, SysfsTree};
+use crate::xml::Element;
 
 /// The most bridges above each other: a domain has no more buses.
 const MAX_BRIDGES: usize = 256;

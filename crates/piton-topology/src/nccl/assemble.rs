@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use roxmltree::Document;
 
-use super::element::{self, Element};
+use super::element;
 use super::rates::{NcclRates, Processor, Rates};
 use crate::builder::MachineBuilder;
 use crate::error::{NcclError, Warning};
@@ -12,6 +12,7 @@ use crate::id::{NodeId, NumaId};
 use crate::link::{Link, LinkKind, NvLinkVersion, PcieGeneration, XgmiVersion};
 use crate::machine::Machine;
 use crate::pci::{PciAddress, PciIdentity};
+use crate::xml::Element;
 
 /// Class of an NVSwitch as the target of a link.
 const NVSWITCH: u32 = 0x06_8000;
@@ -303,7 +304,7 @@ impl<'d> Assembly<'d> {
 
 /// The compute capability of a device of NVIDIA's: 80 for 8.0.
 fn compute_capability(gpu: Element<'_>) -> Result<Option<u32>, NcclError> {
-    gpu.optional("sm", |text| text.parse().ok())
+    Ok(gpu.optional("sm", |text| text.parse().ok())?)
 }
 
 /// The names of link elements, and what they are on this device.

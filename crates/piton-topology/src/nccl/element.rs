@@ -1,64 +1,12 @@
-//! Elements and attributes of a topology file, with errors that say where.
-
-use roxmltree::Node;
+//! What elements and attributes of a topology file mean.
 
 use crate::cpu_list::CpuList;
 use crate::error::NcclError;
 use crate::link::PcieGeneration;
 use crate::pci::{self, PciAddress, PciIdentity};
+use crate::xml::Element;
 
-/// An element whose name is one this reader knows.
-#[derive(Clone, Copy)]
-pub(super) struct Element<'d> {
-    pub(super) node: Node<'d, 'd>,
-    pub(super) name: &'static str,
-}
-
-impl<'d> Element<'d> {
-    /// The children with this name, in order.
-    pub(super) fn children(self, name: &'static str) -> impl Iterator<Item = Element<'d>> {
-        let children = self.node.children();
-        let named = children.filter(move |child| child.has_tag_name(name));
-        named.map(move |node| Element { node, name })
-    }
-
-    /// The line it starts on. Counts from the beginning of the file: for errors only.
-    pub(super) fn line(self) -> u32 {
-        let start = self.node.range().start;
-        self.node.document().text_pos_at(start).row
-    }
-
-    /// An attribute that must be there, read by `parse`.
-    pub(super) fn required<T>(
-        self,
-        attribute: &'static str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<T, NcclError> {
-        self.optional(attribute, parse)?
-            .ok_or_else(|| NcclError::MissingAttribute {
-                line: self.line(),
-                element: self.name,
-                attribute,
-            })
-    }
-
-    /// An attribute that may be there, read by `parse`.
-    pub(super) fn optional<T>(
-        self,
-        attribute: &'static str,
-        parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, NcclError> {
-        let Some(text) = self.node.attribute(attribute) else {
-            return Ok(None);
-        };
-        let value = parse(text.trim()).ok_or_else(|| NcclError::BadAttribute {
-            line: self.line(),
-            element: self.name,
-            attribute,
-        })?;
-        Ok(Some(value))
-    }
-
+impl Element<'_> {
     /// The address and identity of a `pci` element. Cloud templates leave vendor and device out.
     pub(super) fn function(self) -> Result<(PciAddress, PciIdentity), NcclError> {
         let address = self.required("busid", |text| text.parse().ok())?;

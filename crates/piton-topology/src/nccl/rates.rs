@@ -3,10 +3,10 @@
 //! The library's are for comparing answers with it: it counts PCIe 3 with 16 lanes as 12 GB/s, and
 //! memory as no limit. They are in `topo.h` and `topo.cc` of NCCL 2.30 and RCCL 2.20.
 
-use super::element::Element;
 use crate::error::NcclError;
 use crate::link::{Link, LinkKind, PcieGeneration};
 use crate::quantity::BytesPerSec;
+use crate::xml::Element;
 
 /// Whose rates the links of a machine get that is read from a topology file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
