@@ -13,7 +13,7 @@
 
 mod shared_files;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use piton_topology::{BytesPerSec, Link, LinkKind, Machine, NcclRates, NodeId, NvLinkVersion};
 use serde_json::Value;
