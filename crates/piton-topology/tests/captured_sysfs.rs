@@ -13,7 +13,7 @@
 
 mod shared_files;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use piton_topology::sysfs::SysfsTree;
