@@ -21,6 +21,15 @@ pub struct Event {
     captured: Option<Arc<CapturedPlace>>,
 }
 
+impl Drop for Event {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(stamp) = self.stamp.take() {
+            self.state.stamps.take_back(stamp);
+        }
+    }
+}
+
 impl Event {
     pub(crate) fn new(state: Arc<LaneState>, point: Timepoint, stamp: Option<Arc<Stamp>>) -> Self {
         Self {

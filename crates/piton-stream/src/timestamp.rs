@@ -4,6 +4,9 @@
 //! A slot belongs to one lane for good. When its event is read or dropped it goes back to the lane, even if the
 //! device has not written it yet: the next use of the slot is a later command of the same lane, so it is
 //! written after. A slot is read only when its event is complete, so what is read is its own time.
+//!
+//! What an event keeps its time in is used again too, once no copy of the event is left: a record asks the heap for nothing
+//! as long as there are not more events than there were.
 
 #![expect(unsafe_code, reason = "submits commands that name no memory")]
 
@@ -20,16 +23,23 @@ use std::{fmt, future::Future, mem, panic::Location, sync::Arc};
 /// Slots asked of the device at a time.
 const SLOTS: u32 = 64;
 
-/// The free slots of one lane.
+/// What one lane uses again.
 pub(crate) struct Stamps {
     timeline: Arc<Timeline>,
-    free: Mutex<Vec<(Arc<dyn TimestampPool>, u32)>>,
+    free: Mutex<Free>,
+}
+
+#[derive(Default)]
+struct Free {
+    slots: Vec<(Arc<dyn TimestampPool>, u32)>,
+    /// Of events that are gone; no more than a pool has slots. Each is held here alone, and holds no slot.
+    stamps: Vec<Arc<Stamp>>,
 }
 
 impl fmt::Debug for Stamps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stamps")
-            .field("free", &self.free.lock().len())
+            .field("free", &self.free.lock().slots.len())
             .finish()
     }
 }
@@ -44,7 +54,7 @@ impl Stamps {
     }
 
     fn take(self: &Arc<Self>, facet: &dyn Timestamps) -> Result<Slot, DriverError> {
-        let free = self.free.lock().pop();
+        let free = self.free.lock().slots.pop();
         let (pool, index) = match free {
             Some(slot) => slot,
             None => (self.grow(facet)?, 0),
@@ -61,8 +71,41 @@ impl Stamps {
     fn grow(&self, facet: &dyn Timestamps) -> Result<Arc<dyn TimestampPool>, DriverError> {
         let pool = facet.create(SLOTS)?;
         let others = (1..SLOTS).rev().map(|index| (Arc::clone(&pool), index));
-        self.free.lock().extend(others);
+        let mut free = self.free.lock();
+        // Room for the first, too, which comes home one day.
+        free.slots.reserve(SLOTS as usize);
+        free.slots.extend(others);
+        drop(free);
         Ok(pool)
+    }
+
+    /// What an event keeps the time in that the slot will hold.
+    fn stamp(&self, slot: Slot) -> Arc<Stamp> {
+        let used = self.free.lock().stamps.pop();
+        let held = Held::Slot(slot);
+        match used {
+            Some(stamp) => {
+                *stamp.held.lock() = held;
+                stamp
+            }
+            None => Arc::new(Stamp {
+                held: Mutex::new(held),
+            }),
+        }
+    }
+
+    /// An event of the lane is gone. If it was the last with this stamp, that is used again, and its slot is free. Of two that
+    /// go at once neither may find itself the last: then the stamp is dropped as usual.
+    pub(crate) fn take_back(&self, mut stamp: Arc<Stamp>) {
+        if self.timeline.is_forked() || Arc::get_mut(&mut stamp).is_none() {
+            return;
+        }
+        let before = mem::replace(&mut *stamp.held.lock(), Held::Read(None));
+        drop(before);
+        let mut free = self.free.lock();
+        if free.stamps.len() < SLOTS as usize {
+            free.stamps.push(stamp);
+        }
     }
 }
 
@@ -79,7 +122,7 @@ impl Drop for Slot {
             return;
         }
         let slot = (Arc::clone(&self.pool), self.index);
-        self.home.free.lock().push(slot);
+        self.home.free.lock().slots.push(slot);
     }
 }
 
@@ -177,11 +220,9 @@ impl Work for StampWork {
             self.slot = Some(slot);
             return Ok(Submission::Full);
         };
-        let stamp = Stamp {
-            held: Mutex::new(Held::Slot(slot)),
-        };
         let state = Arc::clone(stream.state());
-        let event = Event::new(state, point, Some(Arc::new(stamp)));
+        let stamp = state.stamps.stamp(slot);
+        let event = Event::new(state, point, Some(stamp));
         Ok(Submission::Accepted(event))
     }
 }

@@ -1,4 +1,4 @@
-//! Recording, asking and waits that are left out take nothing from the heap.
+//! Recording, with and without the time, asking and waits that are left out take nothing from the heap.
 
 #![cfg(not(loom))]
 #![expect(
@@ -66,6 +66,30 @@ fn recording_and_asking_allocate_nothing() {
     });
     assert_eq!(count, 0);
     assert_ne!(allocations(|| drop(black_box(Box::new(1)))), 0);
+}
+
+#[test]
+fn a_timed_record_uses_again_what_earlier_ones_took() {
+    let bench = Bench::new();
+    let stream = bench.stream("a");
+    let rounds: Vec<u64> = (0..4)
+        .map(|_| {
+            let mut events = [const { None }; 3];
+            let made = allocations(|| {
+                events = [(); 3].map(|()| Some(stream.record_timed().unwrap()));
+            });
+            // The device of this test writes down what it runs.
+            stream.synchronize().unwrap();
+            made + allocations(|| {
+                let copies = events.clone();
+                for event in events.into_iter().chain(copies).flatten() {
+                    assert!(event.time_ns().unwrap().is_some());
+                }
+            })
+        })
+        .collect();
+    assert_ne!(rounds[0], 0);
+    assert_eq!(rounds[1..], [0; 3]);
 }
 
 #[test]
