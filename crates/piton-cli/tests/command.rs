@@ -193,16 +193,18 @@ fn wrong_options_are_refused() {
     check_refused(&["nonsense"], "unrecognized subcommand");
 }
 
+/// Two devices below one host bridge.
+const TWO_DEVICES: &str = r#"<system version="1"><cpu numaid="0" affinity="00000000,000000ff" arch="x86_64" vendor="AuthenticAMD" familyid="143" modelid="49">
+    <pci busid="0000:01:00.0" class="0x030200" link_speed="16 GT/s" link_width="16"><gpu dev="0" sm="80" rank="0" gdr="1"/></pci>
+    <pci busid="0000:02:00.0" class="0x030200" link_speed="16 GT/s" link_width="16"><gpu dev="1" sm="80" rank="1" gdr="1"/></pci>
+    </cpu></system>"#;
+
 #[test]
 fn topo_reads_back_what_it_captured() {
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("machine.json");
     let capture = capture.to_str().unwrap();
-    let xml = r#"<system version="1"><cpu numaid="0" affinity="00000000,000000ff" arch="x86_64" vendor="AuthenticAMD" familyid="143" modelid="49">
-        <pci busid="0000:01:00.0" class="0x030200" link_speed="16 GT/s" link_width="16"><gpu dev="0" sm="80" rank="0" gdr="1"/></pci>
-        <pci busid="0000:02:00.0" class="0x030200" link_speed="16 GT/s" link_width="16"><gpu dev="1" sm="80" rank="1" gdr="1"/></pci>
-        </cpu></system>"#;
-    let (_, source) = file(folder.path(), "machine.xml", xml.as_bytes());
+    let (_, source) = file(folder.path(), "machine.xml", TWO_DEVICES.as_bytes());
     let first = json(&["topo", "--json", &source, "--capture", capture]);
     assert_eq!(first["machine"]["devices"].as_array().unwrap().len(), 2);
     assert_eq!(json(&["topo", "--json", capture]), first);
@@ -261,6 +263,24 @@ fn topo_explains_one_copy_with_its_relays_and_parts() {
         &["topo", &source, "--from", "GPU9"],
         "none of the machine's 4 devices",
     );
+}
+
+#[test]
+fn the_page_of_a_copy_says_of_its_only_route_what_the_text_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, source) = file(folder.path(), "machine.xml", TWO_DEVICES.as_bytes());
+    let page = folder.path().join("page.html");
+    let output = page.to_str().unwrap();
+    let asked = [
+        "topo", &source, "--from", "0", "--to", "1", "--output", output,
+    ];
+    let text = String::from_utf8(piton(&asked).stdout).unwrap();
+    let (_, chosen) = text.split_once("chosen, 67108864 bytes in ").unwrap();
+    let (time, rate) = chosen.split_once(" at ").unwrap();
+    let rate = rate.lines().next().unwrap();
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains(&format!("to device 1 in {time}")), "{time}");
+    assert!(page.contains(&format!("at {rate}")), "{rate}");
 }
 
 #[test]

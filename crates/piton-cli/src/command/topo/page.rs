@@ -1,6 +1,6 @@
 //! The page with a drawing of the machine, and of the copy somebody asks about.
 
-use piton_topology::Highlight;
+use piton_topology::{BytesPerSec, DeviceId, Highlight, LinkId, Nanos, RouteKind, Stripe};
 
 use super::{Options, Study};
 use crate::quantity;
@@ -33,26 +33,27 @@ pub(super) fn page(study: &Study<'_>, options: &Options) -> ReportData {
 /// The machine; if one copy is asked about, with the links that its parts take.
 fn drawing(study: &Study<'_>) -> Topology {
     let pair = study.from.zip(study.to);
-    let plan = pair.and_then(|(from, to)| study.striped(from, to));
-    let Some(((from, to), plan)) = pair.zip(plan) else {
+    let Some((from, to, copy)) =
+        pair.and_then(|(from, to)| Some((from, to, copy(study, from, to)?)))
+    else {
         return Topology {
             svg: piton_topology::svg(study.machine, &[]),
             caption: String::new(),
         };
     };
-    let label = |stripe: &piton_topology::Stripe| {
-        let (bytes, kind) = (quantity::bytes(stripe.bytes), stripe.kind);
-        format!("{bytes} {kind} at {}", stripe.rate)
+    let label = |part: &Part| {
+        let (bytes, kind) = (quantity::bytes(part.bytes), part.kind);
+        format!("{bytes} {kind} at {}", part.rate)
     };
-    let labels: Vec<String> = plan.stripes.iter().map(label).collect();
-    let parts = plan.stripes.iter().zip(&labels);
+    let labels: Vec<String> = copy.parts.iter().map(label).collect();
+    let parts = copy.parts.iter().zip(&labels);
     let highlights: Vec<Highlight<'_>> = parts
-        .map(|(stripe, label)| Highlight {
+        .map(|(part, label)| Highlight {
             from,
             to,
-            hops: &stripe.hops,
+            hops: &part.hops,
             label,
-            weight: stripe.bytes,
+            weight: part.bytes,
         })
         .collect();
     Topology {
@@ -60,7 +61,48 @@ fn drawing(study: &Study<'_>) -> Topology {
         caption: format!(
             "{} from {from} to {to} in {}",
             quantity::bytes(study.bytes),
-            plan.time
+            copy.time
         ),
     }
+}
+
+/// What a copy takes, and how long.
+struct Copy {
+    parts: Vec<Part>,
+    time: Nanos,
+}
+
+struct Part {
+    kind: RouteKind,
+    hops: Box<[LinkId]>,
+    bytes: u64,
+    rate: BytesPerSec,
+}
+
+/// The copy over several routes, or as the routes' list has it if one is best.
+fn copy(study: &Study<'_>, from: DeviceId, to: DeviceId) -> Option<Copy> {
+    let plan = study.striped(from, to);
+    if let Some(plan) = plan.filter(|plan| plan.stripes.len() > 1) {
+        let part = |stripe: Stripe| Part {
+            kind: stripe.kind,
+            hops: stripe.hops,
+            bytes: stripe.bytes,
+            rate: stripe.rate,
+        };
+        return Some(Copy {
+            time: plan.time,
+            parts: plan.stripes.into_iter().map(part).collect(),
+        });
+    }
+    let route = study.router.route(from, to, study.bytes).ok()?;
+    let whole = Part {
+        kind: route.kind,
+        hops: route.hops.clone(),
+        bytes: study.bytes,
+        rate: route.rate(),
+    };
+    Some(Copy {
+        time: study.router.duration(route, study.bytes),
+        parts: vec![whole],
+    })
 }
