@@ -6,61 +6,24 @@
 //!
 //! The baseline `mutex-offset-allocator` is a lock around the `offset-allocator` crate: no lanes, no counters.
 
-#![expect(unsafe_code, reason = "being a source of Blocks is an unsafe promise")]
+#[path = "shared/addresses.rs"]
+mod addresses;
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::time::Instant;
 
+use addresses::Addresses;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use piton_alloc::{Allocation, BlockSource, DevicePool, MemoryPoolConfig, Request};
-use piton_driver::{DevicePtr, DriverError};
-use piton_sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
-    thread,
-};
+use piton_alloc::{Allocation, DevicePool, MemoryPoolConfig, Request};
+use piton_sync::{Mutex, thread};
 use piton_timeline::{Frontier, Lane, LaneId, Timeline};
-
-/// Addresses that only count up.
-#[derive(Debug)]
-struct Addresses(AtomicU64);
-
-// SAFETY: no two Blocks ever have an address in common.
-unsafe impl BlockSource for Addresses {
-    fn capacity(&self) -> u64 {
-        1 << 40
-    }
-
-    fn granularity(&self) -> u64 {
-        2 << 20
-    }
-
-    fn alignment(&self) -> u64 {
-        2 << 20
-    }
-
-    fn status(&self) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn allocate(&self, bytes: u64) -> Result<DevicePtr, DriverError> {
-        Ok(DevicePtr::new(self.0.fetch_add(bytes, Ordering::Relaxed)))
-    }
-
-    unsafe fn free(&self, _block: DevicePtr) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn record_error(&self, _error: DriverError) {}
-}
 
 fn pool() -> (DevicePool, Vec<Lane>) {
     let timeline = Timeline::new();
     let lanes = (0..4)
         .filter_map(|_| timeline.register(None).ok())
         .collect();
-    let source = Arc::new(Addresses(AtomicU64::new(2 << 20)));
+    let source = Addresses::new();
     let pool = DevicePool::new(source, timeline, &MemoryPoolConfig::default());
     (pool.unwrap_or_else(|error| panic!("{error}")), lanes)
 }

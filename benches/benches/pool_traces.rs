@@ -8,28 +8,26 @@
 //! thread's own time on a core, the median of several passes, with the row *harness* taken off; tails are single steps by
 //! the wall clock, so what the machine does besides is in them, and is told apart from what the pool did.
 
-#![expect(unsafe_code, reason = "being a source of Blocks is an unsafe promise")]
 #![expect(clippy::print_stdout, reason = "prints its table")]
 #![expect(
     clippy::expect_used,
     reason = "a benchmark without its input ends and says why"
 )]
 
+#[path = "shared/addresses.rs"]
+mod addresses;
+
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
+use addresses::Addresses;
 use clap::Parser;
 use comfy_table::Table;
 use flate2::read::MultiGzDecoder;
-use piton_alloc::{
-    Allocation, BlockSource, DevicePool, MemoryPoolConfig, OwnedPool, PoolStats, Request,
-};
-use piton_driver::{DevicePtr, DriverError};
+use piton_alloc::{Allocation, DevicePool, MemoryPoolConfig, OwnedPool, PoolStats, Request};
 use piton_sync::Mutex;
-use piton_sync::atomic::{AtomicU64, Ordering};
 use piton_timeline::{Frontier, Lane, LaneId, Timeline};
 
 /// Events after which all streams complete.
@@ -46,39 +44,6 @@ struct Options {
     /// What `cargo bench` says.
     #[arg(long, hide = true)]
     bench: bool,
-}
-
-/// Addresses that only count up.
-#[derive(Debug)]
-struct Addresses(AtomicU64);
-
-// SAFETY: no two Blocks ever have an address in common.
-unsafe impl BlockSource for Addresses {
-    fn capacity(&self) -> u64 {
-        1 << 40
-    }
-
-    fn granularity(&self) -> u64 {
-        2 << 20
-    }
-
-    fn alignment(&self) -> u64 {
-        2 << 20
-    }
-
-    fn status(&self) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn allocate(&self, bytes: u64) -> Result<DevicePtr, DriverError> {
-        Ok(DevicePtr::new(self.0.fetch_add(bytes, Ordering::Relaxed)))
-    }
-
-    unsafe fn free(&self, _block: DevicePtr) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn record_error(&self, _error: DriverError) {}
 }
 
 #[derive(Clone, Copy)]
@@ -369,7 +334,7 @@ fn pool(streams: usize) -> (DevicePool, Vec<Lane>) {
     for lane in &lanes {
         lane.submit(1);
     }
-    let source = Arc::new(Addresses(AtomicU64::new(2 << 20)));
+    let source = Addresses::new();
     let pool = DevicePool::new(source, timeline, &MemoryPoolConfig::default());
     (pool.expect("the default configuration holds"), lanes)
 }

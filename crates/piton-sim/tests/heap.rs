@@ -2,44 +2,16 @@
 
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
-#![expect(
-    unsafe_code,
-    reason = "a global allocator promises what the system's does, and submission is unsafe"
-)]
+#![expect(unsafe_code, reason = "submission is unsafe")]
 
+#[path = "support/counting.rs"]
+mod counting;
 mod support;
 
 use piton_driver::{Command, FillPattern, GraphDescription, GraphNode, NodeWork, WaitOutcome};
 use piton_sim::SimConfig;
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    panic::Location,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::panic::Location;
 use support::{accepted, config, machine, queue};
-
-// GLOBAL: an allocator is passed no argument.
-static ASKED: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-// GLOBAL: an allocator is the program's by its nature.
-#[global_allocator]
-static HEAP: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ASKED.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller promised it for the layout.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller promised it for the start and the layout.
-        unsafe { System.dealloc(start, layout) }
-    }
-}
 
 /// Nodes that each come after the one before, and a body that is run once behind them.
 fn nodes(at: piton_driver::DevicePtr) -> Vec<GraphNode> {
@@ -86,9 +58,9 @@ fn a_replay_of_a_graph_that_has_run_allocates_nothing() {
     // The first makes the room that is used again, on each side.
     (0..10).for_each(|_| replay());
     let asked_in_a_round = || {
-        let before = ASKED.load(Ordering::Relaxed);
+        let before = counting::asked();
         (0..100).for_each(|_| replay());
-        ASKED.load(Ordering::Relaxed) - before
+        counting::asked() - before
     };
     // Every thread of the process is counted, the test runner's too, which may ask for something of its own meanwhile,
     // once. Replays that allocated would do so in each round.

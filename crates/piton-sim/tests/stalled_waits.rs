@@ -5,48 +5,17 @@
 
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
-#![expect(
-    unsafe_code,
-    reason = "a global allocator promises what the system's does, and submission is unsafe"
-)]
+#![expect(unsafe_code, reason = "submission is unsafe")]
 
+#[path = "support/counting.rs"]
+mod counting;
 mod support;
 
 use piton_driver::{Command, Position, Queue, QueueActivity, Semaphore, SignalledBy, WaitOutcome};
 use piton_sim::SimConfig;
 use piton_sync::thread;
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    panic::Location,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{panic::Location, sync::Arc};
 use support::{accepted, config, machine, queue};
-
-// GLOBAL: an allocator is passed no argument.
-static ASKED: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-// GLOBAL: an allocator is the program's by its nature.
-#[global_allocator]
-static HEAP: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ASKED.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller promised it for the layout.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller promised it for the start and the layout.
-        unsafe { System.dealloc(start, layout) }
-    }
-}
 
 fn submit(queue: &dyn Queue, command: &Command<'_>) -> Position {
     // SAFETY: waits name no memory.
@@ -88,11 +57,11 @@ fn waits_that_stall_allocate_nothing() {
     let semaphores = device.semaphores().unwrap();
     let gate = semaphores.create(0, SignalledBy::Anyone).unwrap();
     let allocations = |round: u64| {
-        let before = ASKED.load(Ordering::Relaxed);
+        let before = counting::asked();
         for wait in 1..=WAITS {
             stall(&*first, &others, &gate, round * WAITS + wait);
         }
-        ASKED.load(Ordering::Relaxed) - before
+        counting::asked() - before
     };
     let each: Vec<_> = (0..ROUNDS).map(allocations).collect();
     assert!(each.contains(&0), "in {WAITS} waits each: {each:?}");

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{DeviceId, LinkId, NodeId, NumaId};
 use crate::pci::PciAddress;
-use crate::xml::AttributeError;
 
-pub use document::{HwlocError, MatrixError};
+pub use document::{AttributeError, HwlocError, MatrixError};
 
 /// A machine that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -267,26 +266,9 @@ pub enum NcclError {
         /// Where it is.
         line: u32,
     },
-    /// An attribute that must be there is not.
-    #[error("line {line}: <{element}> has no attribute {attribute}")]
-    MissingAttribute {
-        /// Where the element is.
-        line: u32,
-        /// Its name.
-        element: &'static str,
-        /// The attribute.
-        attribute: &'static str,
-    },
-    /// An attribute that does not hold what its name promises.
-    #[error("line {line}: <{element}> has an attribute {attribute} that cannot be read")]
-    BadAttribute {
-        /// Where the element is.
-        line: u32,
-        /// Its name.
-        element: &'static str,
-        /// The attribute.
-        attribute: &'static str,
-    },
+    /// An attribute is not as it should be.
+    #[error(transparent)]
+    Attribute(#[from] AttributeError),
     /// A format that is not known.
     #[error("line {line}: version {found}; this program reads versions 1 and 2")]
     Version {
@@ -316,30 +298,6 @@ pub enum NcclError {
     /// The facts were read and make no machine.
     #[error(transparent)]
     Build(#[from] BuildError),
-}
-
-impl From<AttributeError> for NcclError {
-    fn from(trouble: AttributeError) -> Self {
-        let AttributeError {
-            line,
-            element,
-            attribute,
-            is_missing,
-        } = trouble;
-        if is_missing {
-            Self::MissingAttribute {
-                line,
-                element,
-                attribute,
-            }
-        } else {
-            Self::BadAttribute {
-                line,
-                element,
-                attribute,
-            }
-        }
-    }
 }
 
 /// What was expected of a file of sysfs.

@@ -73,8 +73,8 @@ pub use cpu_list::{CpuList, CpuListError, MAX_CPU};
 pub use distance::{Distance, Relation};
 pub use drawing::{Highlight, svg};
 pub use error::{
-    BuildError, CaptureError, Field, HwlocError, MatrixError, NcclError, ProbeError, RouteError,
-    Warning,
+    AttributeError, BuildError, CaptureError, Field, HwlocError, MatrixError, NcclError,
+    ProbeError, RouteError, Warning,
 };
 pub use hwloc::MAX_HWLOC_BYTES;
 pub use id::{DeviceId, LinkId, NodeId, NumaId};

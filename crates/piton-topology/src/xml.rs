@@ -2,21 +2,13 @@
 
 use roxmltree::Node;
 
+use crate::error::AttributeError;
+
 /// An element whose name is one its reader knows.
 #[derive(Clone, Copy)]
 pub(crate) struct Element<'d> {
     pub(crate) node: Node<'d, 'd>,
     pub(crate) name: &'static str,
-}
-
-/// An attribute that is not as it should be. Each reader's error has the same two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AttributeError {
-    pub(crate) line: u32,
-    pub(crate) element: &'static str,
-    pub(crate) attribute: &'static str,
-    /// Not there, or else there and not to be read.
-    pub(crate) is_missing: bool,
 }
 
 impl<'d> Element<'d> {
@@ -40,7 +32,11 @@ impl<'d> Element<'d> {
         parse: impl Fn(&str) -> Option<T>,
     ) -> Result<T, AttributeError> {
         self.optional(attribute, parse)?
-            .ok_or_else(|| self.trouble(attribute, true))
+            .ok_or_else(|| AttributeError::Missing {
+                line: self.line(),
+                element: self.name,
+                attribute,
+            })
     }
 
     /// An attribute that may be there, read by `parse`.
@@ -52,16 +48,11 @@ impl<'d> Element<'d> {
         let Some(text) = self.node.attribute(attribute) else {
             return Ok(None);
         };
-        let value = parse(text.trim()).ok_or_else(|| self.trouble(attribute, false))?;
-        Ok(Some(value))
-    }
-
-    fn trouble(self, attribute: &'static str, is_missing: bool) -> AttributeError {
-        AttributeError {
+        let value = parse(text.trim()).ok_or_else(|| AttributeError::Unreadable {
             line: self.line(),
             element: self.name,
             attribute,
-            is_missing,
-        }
+        })?;
+        Ok(Some(value))
     }
 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use piton_topology::sysfs::SysfsTree;
 use piton_topology::{
-    HwlocError, LinkKind, MAX_HWLOC_BYTES, Machine, NodeId, PciAddress, defaults,
+    AttributeError, HwlocError, LinkKind, MAX_HWLOC_BYTES, Machine, NodeId, PciAddress, defaults,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -283,19 +283,19 @@ fn what_is_wrong_is_named_with_its_line() {
     ));
     assert!(matches!(
         changed("pci_busid=\"0000:01:00.0\"", "pci_busid=\"first\""),
-        HwlocError::BadAttribute {
+        HwlocError::Attribute(AttributeError::Unreadable {
             line: 9,
             attribute: "pci_busid",
             ..
-        }
+        })
     ));
     assert!(matches!(
         changed(" pci_type=\"0302 [10de:1db8] [10de:131d] a1\"", ""),
-        HwlocError::MissingAttribute {
+        HwlocError::Attribute(AttributeError::Missing {
             line: 9,
             attribute: "pci_type",
             ..
-        }
+        })
     ));
     assert!(matches!(
         changed("75000 75000 ", "75000 "),

@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use piton_topology::{
-    Distance, LinkKind, MAX_NCCL_BYTES, Machine, NcclError, NodeId, NodeKind, PciAddress, Warning,
+    AttributeError, Distance, LinkKind, MAX_NCCL_BYTES, Machine, NcclError, NodeId, NodeKind,
+    PciAddress, Warning,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -248,18 +249,18 @@ fn a_small_file_is_read_with_its_oddities() {
 fn what_is_wrong_is_named_with_its_line() {
     assert!(matches!(
         changed(" class=\"0x060400\"", ""),
-        NcclError::MissingAttribute {
+        NcclError::Attribute(AttributeError::Missing {
             line: 4,
             element: "pci",
             attribute: "class"
-        }
+        })
     ));
     assert!(matches!(
         changed("0000:01:00.0", "zero"),
-        NcclError::BadAttribute {
+        NcclError::Attribute(AttributeError::Unreadable {
             attribute: "busid",
             ..
-        }
+        })
     ));
     assert!(matches!(
         changed("version=\"1\"", "version=\"9\""),

@@ -1,7 +1,32 @@
 //! What can be wrong with the text of another tool: where, and which number or attribute.
 
 use super::BuildError;
-use crate::xml::AttributeError;
+
+/// An attribute of an XML file that is not as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttributeError {
+    /// It must be there and is not.
+    #[error("line {line}: <{element}> has no attribute {attribute}")]
+    Missing {
+        /// Where the element is.
+        line: u32,
+        /// Its name.
+        element: &'static str,
+        /// The attribute.
+        attribute: &'static str,
+    },
+    /// It does not hold what its name promises.
+    #[error("line {line}: <{element}> has an attribute {attribute} that cannot be read")]
+    Unreadable {
+        /// Where the element is.
+        line: u32,
+        /// Its name.
+        element: &'static str,
+        /// The attribute.
+        attribute: &'static str,
+    },
+}
 
 /// A matrix printed by a vendor's tool that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -106,26 +131,9 @@ pub enum HwlocError {
         /// And behind it.
         minor: u32,
     },
-    /// An attribute that must be there is not.
-    #[error("line {line}: <{element}> has no attribute {attribute}")]
-    MissingAttribute {
-        /// Where the element is.
-        line: u32,
-        /// Its name.
-        element: &'static str,
-        /// The attribute.
-        attribute: &'static str,
-    },
-    /// An attribute that does not hold what its name promises.
-    #[error("line {line}: <{element}> has an attribute {attribute} that cannot be read")]
-    BadAttribute {
-        /// Where the element is.
-        line: u32,
-        /// Its name.
-        element: &'static str,
-        /// The attribute.
-        attribute: &'static str,
-    },
+    /// An attribute is not as it should be.
+    #[error(transparent)]
+    Attribute(#[from] AttributeError),
     /// More bridges above each other than there are buses.
     #[error("line {line}: more than {limit} bridges above each other")]
     TooDeep {
@@ -147,28 +155,4 @@ pub enum HwlocError {
     /// The facts were read and make no machine.
     #[error(transparent)]
     Build(#[from] BuildError),
-}
-
-impl From<AttributeError> for HwlocError {
-    fn from(trouble: AttributeError) -> Self {
-        let AttributeError {
-            line,
-            element,
-            attribute,
-            is_missing,
-        } = trouble;
-        if is_missing {
-            Self::MissingAttribute {
-                line,
-                element,
-                attribute,
-            }
-        } else {
-            Self::BadAttribute {
-                line,
-                element,
-                attribute,
-            }
-        }
-    }
 }
