@@ -3,83 +3,17 @@
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bench;
 mod source;
 
-use std::sync::Arc;
-
+use bench::{BLOCK, Bench, KIB, config};
 use piton_alloc::{
-    AllocError, Allocation, ChunkState, CrossLane, DevicePool, ExactBlocks, FreeErrorKind, FullNow,
-    MemoryEventKind, MemoryPoolConfig, OwnedPool, Pending, PoolLimit, Request,
+    AllocError, Allocation, ChunkState, CrossLane, ExactBlocks, FreeErrorKind, FullNow,
+    MemoryEventKind, MemoryPoolConfig, Pending, PoolLimit, Request,
 };
 use piton_driver::DevicePtr;
-use piton_timeline::{Frontier, Lane, Timeline, Timepoint};
-use source::{Books, GRANULE};
-
-const KIB: u64 = 1 << 10;
-const BLOCK: u64 = 64 * KIB;
-
-/// Small Blocks, none of exact size, no growth.
-fn config() -> MemoryPoolConfig {
-    MemoryPoolConfig {
-        block_bytes: Some(BLOCK),
-        growth_percent: 0,
-        exact_blocks: ExactBlocks::Never,
-        ..MemoryPoolConfig::default()
-    }
-}
-
-struct Bench {
-    source: Arc<Books>,
-    timeline: Arc<Timeline>,
-    pool: DevicePool,
-    lanes: Vec<Lane>,
-    submitted: Vec<u64>,
-}
-
-impl Bench {
-    fn new(capacity: u64, config: MemoryPoolConfig) -> Self {
-        let source = Arc::new(Books::new(capacity));
-        let timeline = Timeline::new();
-        let pool = DevicePool::new(source.clone(), Arc::clone(&timeline), &config).unwrap();
-        let lanes: Vec<Lane> = (0..3).map(|_| timeline.register(None).unwrap()).collect();
-        Self {
-            source,
-            timeline,
-            pool,
-            submitted: vec![0; lanes.len()],
-            lanes,
-        }
-    }
-
-    fn on(&self, lane: usize, bytes: u64) -> Allocation {
-        let request = Request::new(bytes).on(self.lanes[lane].id());
-        self.pool.allocate(request).unwrap()
-    }
-
-    /// Work on the lane that is not complete.
-    fn work(&mut self, lane: usize) -> Timepoint {
-        self.submitted[lane] += 1;
-        self.lanes[lane].submit(self.submitted[lane])
-    }
-
-    fn complete(&self, lane: usize) {
-        self.lanes[lane].complete(self.submitted[lane]);
-    }
-
-    fn free(&self, allocation: Allocation, uses: impl IntoIterator<Item = Timepoint>) {
-        self.pool
-            .free(allocation, uses.into_iter().collect())
-            .unwrap();
-        self.pool.check().unwrap();
-    }
-
-    fn full_now(&self, request: Request) -> FullNow {
-        match self.pool.allocate(request) {
-            Err(AllocError::FullNow(full)) => *full,
-            other => panic!("expected FullNow, got {other:?}"),
-        }
-    }
-}
+use piton_timeline::Frontier;
+use source::GRANULE;
 
 #[test]
 fn freed_memory_is_its_lanes_at_once_without_a_wait() {
@@ -523,73 +457,6 @@ fn what_is_free_and_not_to_be_had_is_told_by_lane() {
         ..on(1)
     };
     assert_eq!(free.pending, [rest]);
-}
-
-#[test]
-fn what_a_lane_freed_is_its_own_first_and_everyones_before_the_pool_grows() {
-    let config = MemoryPoolConfig {
-        front_bytes: Some(BLOCK),
-        limit: PoolLimit::Bytes(BLOCK),
-        ..config()
-    };
-    let mut bench = Bench::new(2 * BLOCK, config);
-    let chunks: Vec<Allocation> = (0..16).map(|_| bench.on(0, BLOCK / 16)).collect();
-    let ptrs: Vec<DevicePtr> = chunks.iter().map(Allocation::ptr).collect();
-    let last = bench.work(0);
-    for chunk in chunks {
-        bench.free(chunk, [last]);
-    }
-    bench.pool.check().unwrap();
-    assert_eq!(
-        (bench.pool.stats().pending, bench.pool.stats().live),
-        (BLOCK, 0)
-    );
-    assert_eq!(bench.pool.lookup(ptrs[15]), None);
-    let again = bench.on(0, BLOCK / 16);
-    assert_eq!((again.ptr(), again.wait().is_empty()), (ptrs[15], true));
-    bench.free(again, []);
-    let all = bench.on(1, BLOCK);
-    assert_eq!(all.wait().points(), [last]);
-    assert_eq!(bench.pool.stats().block_allocations, 1);
-    bench.pool.check().unwrap();
-    bench.free(all, []);
-}
-
-#[test]
-fn a_chunk_from_a_front_keeps_the_use_it_came_with() {
-    let config = MemoryPoolConfig {
-        front_bytes: Some(BLOCK),
-        ..config()
-    };
-    let mut bench = Bench::new(BLOCK, config);
-    let last = bench.work(0);
-    for _ in 0..3 {
-        let chunk = bench.on(0, 1000);
-        bench.free(chunk, [last]);
-    }
-    // Taken and given back unused: the use before it still counts.
-    let chunk = bench.on(0, 1000);
-    bench.free(chunk, []);
-    assert_eq!(bench.on(1, BLOCK).wait().points(), [last]);
-}
-
-#[test]
-fn a_pool_of_one_owner_does_what_the_shared_one_does() {
-    let bench = Bench::new(2 * BLOCK, config());
-    let lane = bench.lanes[0].id();
-    let mut pool = OwnedPool::from(bench.pool);
-    let first = pool.allocate(Request::new(1000).on(lane)).unwrap();
-    let ptr = first.ptr();
-    let point = bench.lanes[0].submit(1);
-    pool.free(first, Frontier::from(point)).unwrap();
-    let again = pool.allocate(Request::new(700).on(lane)).unwrap();
-    assert_eq!((again.ptr(), pool.stats().hits), (ptr, 1));
-    let other = pool.allocate(Request::new(BLOCK + 1)).unwrap_err();
-    assert!(matches!(other, AllocError::FullNow(_)));
-    pool.check().unwrap();
-    let shared = pool.into_shared();
-    shared.free(again, Frontier::new()).unwrap();
-    shared.check().unwrap();
 }
 
 #[test]
