@@ -1,25 +1,26 @@
 //! An open device: what it says of itself, and its facets.
 
+#![expect(
+    unsafe_code,
+    reason = "vouches for its events to the queues built on them"
+)]
+
 use crate::{
-    books::Books,
     driver::Shared,
-    ffi::{Called, DeviceHandle, NativeQueue, SharedMemory},
+    ffi::{Called, DeviceHandle, Event, NativeQueue, SharedMemory},
     host_memory::Backing,
+    kernel::OpenClKernel,
     memory::Budget,
-    placement::{self, Places},
-    queue::Core,
-    timestamp::Clock,
-    trace::Trace,
+    status::Status,
+    timestamp::{Clock, SlotPool},
 };
 use opencl_sys as cl;
 use piton_driver::{
-    Device, DeviceId, DeviceInfo, DriverError, ErrorKind, ExecutionTrace, HostFunctions,
-    HostMemory, Kernels, Limits, Memory, Operation, Peers, Queues, Semaphores, Timestamps,
+    Admission, Device, DeviceId, DeviceInfo, DriverError, ExecutionRecord, ExecutionTrace,
+    HostFunction, HostFunctions, HostMemory, Kernels, Limits, Memory, Operation, Origin, Peers,
+    Priority, Queue, QueueOptions, Queues, Semaphore, Semaphores, SignalledBy, Timestamps,
 };
-use piton_sync::{
-    Mutex,
-    atomic::{AtomicBool, Ordering},
-};
+use piton_native::{Books, Driven, HARDWARE_QUEUES, NativeDevice, Standing};
 use std::sync::{Arc, Weak};
 
 /// Commands that a queue holds at most, where the configuration says nothing.
@@ -48,14 +49,8 @@ pub(crate) struct OpenClDevice {
     pub(crate) budget: Budget,
     pub(crate) memory: Books<SharedMemory>,
     pub(crate) host: Books<Backing>,
-    pub(crate) places: Arc<Places>,
     pub(crate) clock: Option<Clock>,
-    pub(crate) trace: Trace,
-    /// Devices whose memory this one may reach.
-    pub(crate) enabled: Mutex<Vec<DeviceId>>,
-    queues: Mutex<Vec<Weak<Core>>>,
-    error: Mutex<Option<DriverError>>,
-    is_lost: AtomicBool,
+    pub(crate) standing: Standing<Self>,
 }
 
 impl OpenClDevice {
@@ -92,81 +87,74 @@ impl OpenClDevice {
             budget: Budget::new(memory_bytes),
             memory: Books::default(),
             host: Books::default(),
-            places: Places::new(),
             clock,
-            trace: Trace::default(),
-            enabled: Mutex::default(),
-            queues: Mutex::default(),
-            error: Mutex::default(),
-            is_lost: AtomicBool::new(false),
+            standing: Standing::new(id),
         }))
     }
 
     /// The device is not lost.
     pub(crate) fn alive(&self, operation: Operation) -> Result<(), DriverError> {
-        if self.is_lost.load(Ordering::Acquire) {
-            return Err(self.lost(operation));
-        }
-        Ok(())
-    }
-
-    const fn lost(&self, operation: Operation) -> DriverError {
-        DriverError::new(ErrorKind::DeviceLost, operation, self.info.id)
-    }
-
-    /// From now on the device is lost.
-    pub(crate) fn lose(&self) {
-        self.is_lost.store(true, Ordering::Release);
+        self.standing.alive(operation)
     }
 
     /// A counted handle of this device.
     pub(crate) fn strong(&self, operation: Operation) -> Result<Arc<Self>, DriverError> {
         // Whoever calls holds one, so there is one.
-        self.this.upgrade().ok_or_else(|| self.lost(operation))
-    }
-
-    pub(crate) fn keep_error(&self, error: DriverError) {
-        self.error.lock().get_or_insert(error);
-    }
-
-    /// Whether another device is of the same driver.
-    pub(crate) fn is_kin(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.shared, &other.shared)
+        let counted = self.this.upgrade();
+        counted.ok_or_else(|| self.standing.lost(operation))
     }
 
     pub(crate) const fn keeps_times(&self) -> bool {
         self.clock.is_some()
     }
+}
 
-    /// Whether this device may reach the other's memory.
-    pub(crate) fn has_enabled(&self, other: DeviceId) -> bool {
-        self.enabled.lock().contains(&other)
+// SAFETY: an event of OpenCL's is complete, or has a negative status, when its command is over, and its queues are in order.
+unsafe impl NativeDevice for OpenClDevice {
+    const NAME: &'static str = "opencl";
+
+    type Status = Status;
+    type Event = Event;
+    type Queue = NativeQueue;
+    type Kernel = OpenClKernel;
+    type Slots = SlotPool;
+
+    fn driven(&self) -> &Arc<Driven<Self>> {
+        &self.shared.driven
     }
 
-    /// Whether kernels of this device reach these bytes.
-    pub(crate) fn reaches(&self, address: u64, bytes: u64) -> bool {
-        let in_peer = |peer: &DeviceId| {
-            let peer = self.shared.opened(*peer);
+    fn standing(&self) -> &Standing<Self> {
+        &self.standing
+    }
+
+    fn counted(&self) -> Option<Arc<Self>> {
+        self.this.upgrade()
+    }
+
+    fn make_queue(&self, _: Priority) -> Called<NativeQueue> {
+        NativeQueue::new(&self.shared.context, self.handle, self.keeps_times())
+    }
+
+    fn holds(&self, address: u64, bytes: u64) -> bool {
+        self.memory.holds(address, bytes)
+    }
+
+    fn holds_host(&self, address: u64, bytes: u64) -> bool {
+        self.host.holds(address, bytes)
+    }
+
+    fn reaches(&self, address: u64, bytes: u64) -> bool {
+        let in_peer = |peer: DeviceId| {
+            let peer = self.shared.opened(peer);
             peer.is_some_and(|peer| peer.memory.holds(address, bytes))
         };
         self.memory.holds(address, bytes)
             || self.host.holds_of(address, bytes, Backing::is_shared)
-            || self.enabled.lock().iter().any(in_peer)
+            || self.standing.enabled().into_iter().any(in_peer)
     }
 
-    /// Remembers a queue for as long as it lives.
-    pub(crate) fn note_queue(&self, core: &Arc<Core>) {
-        let mut queues = self.queues.lock();
-        queues.retain(|queue| queue.strong_count() > 0);
-        queues.push(Arc::downgrade(core));
-    }
-
-    /// Finds out what has ended on every queue.
-    pub(crate) fn look_at_queues(&self) {
-        let queues = self.queues.lock().clone();
-        for queue in queues.iter().filter_map(Weak::upgrade) {
-            queue.look();
-        }
+    fn opened(&self, device: DeviceId) -> Option<Arc<Self>> {
+        self.shared.opened(device)
     }
 }
 
@@ -185,7 +173,7 @@ fn info(
         numa_node: None,
         limits: Limits {
             queues: u32::MAX,
-            hardware_queues: placement::COUNT,
+            hardware_queues: HARDWARE_QUEUES,
             queue_commands: queue_commands.unwrap_or(QUEUE_COMMANDS).max(1),
             argument_bytes: u32::try_from(argument_bytes).unwrap_or(u32::MAX),
             grid_blocks: u32::MAX.into(),
@@ -204,11 +192,11 @@ impl Device for OpenClDevice {
     }
 
     fn record_error(&self, error: DriverError) {
-        self.keep_error(error);
+        self.standing.keep_error(error);
     }
 
     fn take_error(&self) -> Option<DriverError> {
-        self.error.lock().take()
+        self.standing.take_error()
     }
 
     fn memory(&self) -> &dyn Memory {
@@ -245,5 +233,42 @@ impl Device for OpenClDevice {
 
     fn execution_trace(&self) -> Option<&dyn ExecutionTrace> {
         self.keeps_times().then_some(self)
+    }
+}
+
+impl Queues for OpenClDevice {
+    fn create(&self, options: &QueueOptions) -> Result<Arc<dyn Queue>, DriverError> {
+        piton_native::create_queue(self, options)
+    }
+}
+
+impl HostFunctions for OpenClDevice {
+    fn call(
+        &self,
+        queue: &dyn Queue,
+        function: &mut Option<HostFunction>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        piton_native::call_host(self, queue, function, origin)
+    }
+}
+
+impl Semaphores for OpenClDevice {
+    fn create(
+        &self,
+        initial: u64,
+        signalled_by: SignalledBy,
+    ) -> Result<Arc<dyn Semaphore>, DriverError> {
+        piton_native::create_semaphore(self, initial, signalled_by)
+    }
+}
+
+impl ExecutionTrace for OpenClDevice {
+    fn start(&self, capacity: usize) {
+        self.standing.start_trace(capacity);
+    }
+
+    fn finish(&self) -> (Vec<ExecutionRecord>, u64) {
+        self.standing.finish_trace()
     }
 }

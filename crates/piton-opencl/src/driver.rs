@@ -2,22 +2,17 @@
 
 use crate::{
     binaries::Binaries,
-    completion::Completion,
     config::OpenClConfig,
     device::OpenClDevice,
     error::{Lack, OpenError, UnusableDevice},
     ffi::{Api, Context, DeviceHandle, Platform},
-    host_function::Functions,
     kernel::OpenClModule,
-    modules::Modules,
     status::Status,
 };
 use opencl_sys as cl;
-use piton_driver::{Device, DeviceId, Driver, DriverError, ErrorKind, Operation, QueueId};
-use piton_sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
-};
+use piton_driver::{Device, DeviceId, Driver, DriverError, ErrorKind, Operation};
+use piton_native::{Driven, Modules};
+use piton_sync::Mutex;
 use std::sync::{Arc, Weak};
 
 /// What all devices of a driver share.
@@ -26,20 +21,13 @@ pub(crate) struct Shared {
     pub(crate) config: OpenClConfig,
     pub(crate) context: Context,
     pub(crate) devices: Vec<DeviceHandle>,
-    pub(crate) modules: Modules,
+    pub(crate) modules: Modules<OpenClModule>,
     pub(crate) binaries: Binaries,
-    pub(crate) completion: Completion,
-    pub(crate) functions: Functions,
+    pub(crate) driven: Arc<Driven<OpenClDevice>>,
     opened: Mutex<Vec<Weak<OpenClDevice>>>,
-    queues: AtomicU64,
 }
 
 impl Shared {
-    /// A name that no queue of this driver had before.
-    pub(crate) fn next_queue_id(&self) -> QueueId {
-        QueueId(self.queues.fetch_add(1, Ordering::Relaxed))
-    }
-
     /// Whether there is such a device.
     pub(crate) fn has(&self, device: DeviceId) -> bool {
         (device.0 as usize) < self.devices.len()
@@ -67,7 +55,7 @@ impl OpenClDriver {
         let api = Api::open(config.library.as_deref())?;
         let (platform, name, devices) = find(api, config.platform.as_deref())?;
         let context = Context::new(api, platform, &devices).map_err(called("clCreateContext"))?;
-        let completion = Completion::start().map_err(|_| OpenError::NoThread)?;
+        let driven = Driven::start().map_err(|_| OpenError::NoThread)?;
         let opened = Mutex::new(devices.iter().map(|_| Weak::new()).collect());
         let binaries = Binaries::new(config.binaries.clone());
         Ok(Self {
@@ -77,10 +65,8 @@ impl OpenClDriver {
                 devices,
                 modules: Modules::default(),
                 binaries,
-                completion,
-                functions: Functions::new(),
+                driven: Arc::new(driven),
                 opened,
-                queues: AtomicU64::new(0),
             }),
             platform: name,
         })
@@ -94,7 +80,8 @@ impl OpenClDriver {
     /// Makes a module loadable on the devices, by its name. One of the same name that was loaded stays what it is for
     /// whoever holds it.
     pub fn register(&self, module: OpenClModule) {
-        self.shared.modules.insert(module);
+        let name = Arc::clone(module.name());
+        self.shared.modules.insert(&name, module);
     }
 
     /// What the compiler wrote when the module of this name last failed to build.

@@ -1,23 +1,9 @@
 //! Why there is no OpenCL, and why a program does not build.
 
 use crate::status::Status;
+use piton_native::{Searched, SearchedLibrary};
 use std::fmt;
 use thiserror::Error;
-
-/// A name under which the library was looked for, and what the system's loader said.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchedLibrary {
-    /// The name or path.
-    pub name: String,
-    /// The loader's words.
-    pub answer: String,
-}
-
-impl fmt::Display for SearchedLibrary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.answer)
-    }
-}
 
 /// A device that was found and cannot be used, and what it lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +31,7 @@ pub enum Lack {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// No library of any of the names could be opened.
-    #[error("no OpenCL library: {}", Listed(.searched))]
+    #[error("no OpenCL library: {}", Searched(.searched))]
     NoLibrary {
         /// Each name and the answer, in the order in which they were looked for.
         searched: Vec<SearchedLibrary>,
@@ -78,19 +64,6 @@ pub enum OpenError {
         /// With what.
         status: Status,
     },
-}
-
-/// Items with semicolons between.
-struct Listed<'a>(&'a [SearchedLibrary]);
-
-impl fmt::Display for Listed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, searched) in self.0.iter().enumerate() {
-            let gap = if index == 0 { "" } else { "; " };
-            write!(f, "{gap}{searched}")?;
-        }
-        Ok(())
-    }
 }
 
 /// Devices and what they lack, behind a colon.

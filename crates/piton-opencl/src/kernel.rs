@@ -20,6 +20,7 @@ use piton_driver::{
     DeviceId, DriverError, ErrorKind, Grid, Kernel, Kernels, Module, ModuleImage, Operation,
     Parameter, QueueId, Signature,
 };
+use piton_native::NativeKernel;
 use piton_sync::Mutex;
 use std::{fmt, ops::Range, sync::Arc};
 
@@ -164,16 +165,8 @@ impl OpenClKernel {
         })
     }
 
-    pub(crate) fn is_of(&self, device: &OpenClDevice) -> bool {
-        std::ptr::eq(&raw const *self.device, device)
-    }
-
-    pub(crate) fn layout(&self) -> impl Iterator<Item = (Parameter, Range<usize>)> {
-        self.layout.iter().cloned()
-    }
-
     /// The items of a grid along each dimension. The grid was checked.
-    pub(crate) fn global(&self, grid: Grid) -> [usize; 3] {
+    fn global(&self, grid: Grid) -> [usize; 3] {
         let items = |blocks: u32, group: usize| (blocks as usize).saturating_mul(group);
         let [x, y, z] = self.group;
         [items(grid.x, x), items(grid.y, y), items(grid.z, z)]
@@ -187,7 +180,7 @@ impl OpenClKernel {
         &self,
         queue: &NativeQueue,
         of: QueueId,
-        global: &[usize; 3],
+        grid: Grid,
         arguments: &[u8],
     ) -> Called<Event> {
         let choice = usize::try_from(of.0).unwrap_or(0) % self.objects.len();
@@ -203,7 +196,7 @@ impl OpenClKernel {
             }
         }
         // SAFETY: the lock is ours until the launch has copied the arguments; the rest is the caller's promise.
-        unsafe { queue.launch(&object, global, &self.group) }
+        unsafe { queue.launch_set(&object, &self.global(grid), &self.group) }
     }
 }
 
@@ -243,6 +236,16 @@ fn fits(kernel: &mut RawKernel, layout: &[(Parameter, Range<usize>)]) -> Result<
         }
     }
     Ok(())
+}
+
+impl NativeKernel<OpenClDevice> for OpenClKernel {
+    fn is_of(&self, device: &OpenClDevice) -> bool {
+        std::ptr::eq(&raw const *self.device, device)
+    }
+
+    fn layout(&self) -> &[(Parameter, Range<usize>)] {
+        &self.layout
+    }
 }
 
 impl Kernel for OpenClKernel {

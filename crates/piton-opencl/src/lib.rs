@@ -7,9 +7,8 @@
 //! # The idea
 //! **Open at run time, hand over only what the device can do alone.** The vendor's library is looked for when
 //! [`OpenClDriver::open`] is called; that it is not there is an ordinary answer that says what was looked for. Device memory
-//! is shared virtual memory, so an address inside a block is an address, and the pools above sub-allocate. Queues hand a
-//! command to an in-order queue of OpenCL as long as nothing before it needs the host; what does need it (semaphores, host
-//! functions) is resolved here, and holds what comes behind it until then.
+//! is shared virtual memory, so an address inside a block is an address, and the pools above sub-allocate. Queues, semaphores
+//! and host functions are those of `piton-native`, over in-order queues of OpenCL.
 //!
 //! # Words
 //! | I want to … | take |
@@ -30,28 +29,21 @@
 //! says why, and what was measured.
 
 mod binaries;
-mod books;
-mod completion;
 mod config;
 mod device;
 mod driver;
 mod error;
 mod ffi;
-mod host_function;
 mod host_memory;
 mod kernel;
 mod memory;
-mod modules;
 mod peer;
-mod placement;
-mod queue;
-mod semaphore;
 mod status;
 mod timestamp;
-mod trace;
 
 pub use config::OpenClConfig;
 pub use driver::OpenClDriver;
-pub use error::{Lack, OpenError, SearchedLibrary, UnusableDevice};
+pub use error::{Lack, OpenError, UnusableDevice};
 pub use kernel::OpenClModule;
+pub use piton_native::SearchedLibrary;
 pub use status::Status;

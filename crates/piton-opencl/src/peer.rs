@@ -28,10 +28,7 @@ impl Peers for OpenClDevice {
             let kind = ErrorKind::NotPeers { from, to };
             return Err(DriverError::new(kind, Operation::EnablePeer, from));
         }
-        let mut enabled = self.enabled.lock();
-        if !enabled.contains(&peer) {
-            enabled.push(peer);
-        }
+        self.standing.enable(peer);
         Ok(())
     }
 }

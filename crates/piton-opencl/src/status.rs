@@ -15,6 +15,7 @@
 
 use opencl_sys as cl;
 use piton_driver::{DeviceId, DriverError, ErrorKind, Operation, ResourceKind, VendorCode};
+use piton_native::VendorStatus;
 use std::fmt;
 
 /// A status code of OpenCL's. An open set: drivers and extensions add to it.
@@ -76,6 +77,12 @@ impl Status {
             cl::CL_PLATFORM_NOT_FOUND_KHR => "CL_PLATFORM_NOT_FOUND_KHR",
             _ => return None,
         })
+    }
+}
+
+impl VendorStatus for Status {
+    fn error(self, operation: Operation, device: DeviceId) -> DriverError {
+        Self::error(self, operation, device)
     }
 }
 

@@ -4,9 +4,10 @@
 
 use crate::{
     device::OpenClDevice,
-    ffi::{Event, NativeQueue, event::Progress},
+    ffi::{Event, NativeQueue},
 };
 use piton_driver::{DeviceId, DriverError, ErrorKind, Operation, TimestampPool, Timestamps};
+use piton_native::{NativeEvent, NativeQueue as _, NativeSlots, Progress};
 use piton_sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -40,7 +41,7 @@ impl Clock {
         let event = self.queue.marker().ok()?;
         self.queue.flush().ok()?;
         event.wait();
-        event.times().ok().map(|(_, end)| end)
+        event.times().map(|(_, end)| end)
     }
 }
 
@@ -60,19 +61,21 @@ pub(crate) struct SlotPool {
 }
 
 impl SlotPool {
-    pub(crate) fn is_of(&self, device: &OpenClDevice) -> bool {
-        std::ptr::eq(self.device.as_ptr(), device)
-    }
-
-    pub(crate) const fn device(&self) -> DeviceId {
-        self.id
-    }
-
     /// The slot will hold the time at which this marker ends.
     pub(crate) fn written(&self, index: u32, marker: Event) {
         if let Some(slot) = self.slots.get(index as usize) {
             slot.lock().marker = Some(marker);
         }
+    }
+}
+
+impl NativeSlots<OpenClDevice> for SlotPool {
+    fn is_of(&self, device: &OpenClDevice) -> bool {
+        std::ptr::eq(self.device.as_ptr(), device)
+    }
+
+    fn device(&self) -> DeviceId {
+        self.id
     }
 }
 
@@ -90,7 +93,7 @@ impl TimestampPool for SlotPool {
         let mut slot = self.slots.get(index as usize).ok_or(error)?.lock();
         let is_done = |event: &Event| event.progress() == Progress::Done;
         if let Some(marker) = slot.marker.take_if(|marker| is_done(marker)) {
-            slot.time = marker.times().ok().map(|(_, end)| end);
+            slot.time = marker.times().map(|(_, end)| end);
         }
         Ok(slot.time)
     }

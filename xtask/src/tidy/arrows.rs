@@ -24,7 +24,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-trace", &["piton-driver"]),
     // Backends know the contract and not each other.
     ("piton-sim", &["piton-driver", "piton-sync"]),
-    ("piton-opencl", &["piton-driver", "piton-sync"]),
+    // What those over a vendor's library share.
+    ("piton-native", &["piton-driver", "piton-sync"]),
+    ("piton-opencl", VENDOR),
     ("piton-conformance", &["piton-driver", "piton-sync"]),
     // What is told of streams and memory, and not who tells it.
     (
@@ -133,6 +135,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-benches", &[]),
     ("xtask", &[]),
 ];
+
+/// Backends over a vendor's library.
+const VENDOR: &[&str] = &["piton-driver", "piton-native", "piton-sync"];
 
 const ALLOCATOR: &[&str] = &[
     "piton-timeline",

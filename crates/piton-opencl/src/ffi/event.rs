@@ -8,6 +8,7 @@
 use super::{Api, Called, succeeded};
 use crate::status::Status;
 use opencl_sys as cl;
+use piton_native::{Listener, NativeEvent, Progress};
 use std::{ffi::c_void, ptr, sync::Arc};
 
 /// A counted event.
@@ -15,23 +16,6 @@ use std::{ffi::c_void, ptr, sync::Arc};
 pub(crate) struct Event {
     api: &'static Api,
     id: cl::cl_event,
-}
-
-/// How a command stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// It has not ended.
-    Pending,
-    /// It has ended well.
-    Done,
-    /// It has ended with this code.
-    Failed(Status),
-}
-
-/// Who is told that an event is over, on a thread of the driver's: must do next to nothing.
-pub(crate) trait Listener: Send + Sync + 'static {
-    /// The event is over, well or not. The driver's effects need not be visible yet: ask the event.
-    fn over(self: Arc<Self>);
 }
 
 // SAFETY: the table is shared; events may be used by every thread at once (OpenCL 3.0, appendix A.2).
@@ -48,10 +32,14 @@ impl Event {
     pub(super) fn id(&self) -> cl::cl_event {
         self.id
     }
+}
+
+impl NativeEvent for Event {
+    type Status = Status;
 
     /// How its command stands. Not a point of synchronisation: what the command wrote is visible only after
     /// [`wait`](Self::wait).
-    pub(crate) fn progress(&self) -> Progress {
+    fn progress(&self) -> Progress<Status> {
         let mut status: cl::cl_int = cl::CL_QUEUED;
         // SAFETY: the place has the size that is said.
         let code = unsafe {
@@ -72,13 +60,13 @@ impl Event {
 
     /// Blocks until its command has ended; what it wrote is then visible to the host. Says nothing of how it ended:
     /// see [`progress`](Self::progress).
-    pub(crate) fn wait(&self) {
+    fn wait(&self) {
         // SAFETY: one event, as said. A failure of the command is this call's failure, which the status tells better.
         let _code = unsafe { (self.api.wait_for_events)(1, &raw const self.id) };
     }
 
     /// When its command started and ended, in nanoseconds of the device's clock. Of queues made for it only.
-    pub(crate) fn times(&self) -> Called<(u64, u64)> {
+    fn times(&self) -> Option<(u64, u64)> {
         let time = |what| {
             let mut time = 0_u64;
             // SAFETY: the place has the size that is said.
@@ -91,16 +79,17 @@ impl Event {
                     ptr::null_mut(),
                 )
             })
+            .ok()
             .map(|()| time)
         };
-        Ok((
+        Some((
             time(cl::CL_PROFILING_COMMAND_START)?,
             time(cl::CL_PROFILING_COMMAND_END)?,
         ))
     }
 
     /// Tells `listener` once when the command has ended, perhaps before this returns.
-    pub(crate) fn tell<L: Listener>(&self, listener: Arc<L>) -> Called<()> {
+    fn tell<L: Listener>(&self, listener: Arc<L>) -> Called<()> {
         let told = Arc::into_raw(listener);
         // SAFETY: the callback takes back the count that it is given, once: OpenCL calls it once.
         let code = unsafe {

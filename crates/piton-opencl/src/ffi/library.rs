@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "opening a library runs its initialisers")]
 
-use crate::error::{OpenError, SearchedLibrary};
+use crate::error::OpenError;
 use libloading::Library;
 use std::path::Path;
 
@@ -25,26 +25,8 @@ pub(crate) const NAMES: &[&str] = &["libOpenCL.so.1", "libOpenCL.so"];
 /// # Errors
 /// [`OpenError::NoLibrary`], with each name and what the system said of it.
 pub(crate) fn open(path: Option<&Path>) -> Result<(Library, String), OpenError> {
-    let names = match path {
-        Some(path) => vec![path.to_string_lossy().into_owned()],
-        None => NAMES.iter().map(|name| (*name).to_owned()).collect(),
-    };
-    let mut searched = Vec::new();
-    for name in names {
-        // SAFETY: the initialisers of an OpenCL loader are those of any system library; whoever names another path
-        // vouches for it (`OpenClConfig::library`).
-        match unsafe { Library::new(&name) } {
-            Ok(library) => return Ok((library, name)),
-            Err(error) => searched.push(SearchedLibrary {
-                name,
-                answer: reason(&error),
-            }),
-        }
-    }
-    Err(OpenError::NoLibrary { searched })
-}
-
-/// What the system's loader said, innermost cause first.
-fn reason(error: &libloading::Error) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+    // SAFETY: the initialisers of an OpenCL loader are those of any system library; whoever names another path vouches
+    // for it (`OpenClConfig::library`).
+    let opened = unsafe { piton_native::open_library(path, NAMES) };
+    opened.map_err(|searched| OpenError::NoLibrary { searched })
 }

@@ -6,8 +6,10 @@
 )]
 
 use super::{Api, Called, Context, DeviceHandle, Event, RawKernel, succeeded};
+use crate::{device::OpenClDevice, kernel::OpenClKernel, timestamp::SlotPool};
 use opencl_sys as cl;
-use piton_driver::FillPattern;
+use piton_driver::{FillPattern, Grid, QueueId};
+use piton_native::NativeCopy;
 use std::{ffi::c_void, ptr};
 
 /// An in-order queue of OpenCL, released when dropped: what was enqueued still runs.
@@ -61,7 +63,7 @@ impl NativeQueue {
     ///
     /// # Safety
     /// As [`piton_driver::Queue::submit`], for a launch; nobody else uses the kernel's object meanwhile.
-    pub(crate) unsafe fn launch(
+    pub(crate) unsafe fn launch_set(
         &self,
         kernel: &RawKernel,
         global: &[usize; 3],
@@ -85,13 +87,31 @@ impl NativeQueue {
         })
     }
 
-    /// Copies between two addresses, each of shared or of host memory.
-    ///
-    /// # Safety
-    /// As [`piton_driver::Queue::submit`], for a copy; the ranges do not overlap.
-    pub(crate) unsafe fn copy(&self, dst: u64, src: u64, bytes: u64) -> Called<Event> {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let (dst, src) = (pointer(dst), pointer(src).cast_const());
+    /// An event that ends when all earlier commands have.
+    pub(crate) fn marker(&self) -> Called<Event> {
+        self.enqueued(|event| {
+            // SAFETY: an empty list.
+            unsafe { (self.api.enqueue_marker)(self.id, 0, ptr::null(), event) }
+        })
+    }
+}
+
+impl piton_native::NativeQueue<OpenClDevice> for NativeQueue {
+    unsafe fn launch(
+        &self,
+        kernel: &OpenClKernel,
+        of: QueueId,
+        grid: Grid,
+        arguments: &[u8],
+    ) -> Called<Event> {
+        // SAFETY: the caller's promise.
+        unsafe { kernel.enqueue(self, of, grid, arguments) }
+    }
+
+    /// One call for every way: addresses are shared or host memory.
+    unsafe fn copy(&self, copy: NativeCopy) -> Called<Event> {
+        let bytes = usize::try_from(copy.bytes).unwrap_or(usize::MAX);
+        let (dst, src) = (pointer(copy.dst), pointer(copy.src).cast_const());
         self.enqueued(|event| {
             // SAFETY: the caller's promise.
             unsafe {
@@ -109,11 +129,7 @@ impl NativeQueue {
         })
     }
 
-    /// Fills memory with a pattern.
-    ///
-    /// # Safety
-    /// As [`piton_driver::Queue::submit`], for a fill.
-    pub(crate) unsafe fn fill(&self, dst: u64, pattern: FillPattern, bytes: u64) -> Called<Event> {
+    unsafe fn fill(&self, dst: u64, pattern: FillPattern, bytes: u64) -> Called<Event> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let value = match pattern {
             FillPattern::Byte(byte) => [byte, 0, 0, 0],
@@ -142,8 +158,7 @@ impl NativeQueue {
         })
     }
 
-    /// Later commands start when `awaited` has ended.
-    pub(crate) fn barrier(&self, awaited: &Event) -> Called<Event> {
+    fn barrier(&self, awaited: &Event) -> Called<Event> {
         let awaited = awaited.id();
         self.enqueued(|event| {
             // SAFETY: a list of one event.
@@ -151,16 +166,13 @@ impl NativeQueue {
         })
     }
 
-    /// An event that ends when all earlier commands have.
-    pub(crate) fn marker(&self) -> Called<Event> {
-        self.enqueued(|event| {
-            // SAFETY: an empty list.
-            unsafe { (self.api.enqueue_marker)(self.id, 0, ptr::null(), event) }
-        })
+    fn stamp(&self, slots: &SlotPool, index: u32) -> Called<Event> {
+        let event = self.marker()?;
+        slots.written(index, event.clone());
+        Ok(event)
     }
 
-    /// Hands what was enqueued to the device.
-    pub(crate) fn flush(&self) -> Called<()> {
+    fn flush(&self) -> Called<()> {
         // SAFETY: the queue is alive.
         succeeded(unsafe { (self.api.flush)(self.id) })
     }

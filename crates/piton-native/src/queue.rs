@@ -4,7 +4,7 @@
 //! **Only what can run without the host is handed to the driver.** Launches, copies, fills, timestamps, and waits for what
 //! another queue has handed over go to a native in-order queue at once, each with an event of its own. Everything the host
 //! resolves (semaphores, host functions, waits for what is itself still held) stays here with all that comes behind it,
-//! until it is resolved. So no user event is ever needed, no native queue ever waits for the host, and what comes behind a
+//! until it is resolved. So no native queue ever waits for the host, and what comes behind a
 //! failure that the host knows of is never handed over: the contract's "ends without running" holds to the letter.
 //!
 //! A position is in one of three states: *ended* (up to the counter), *in flight* (handed over, or nothing left to do but
@@ -35,72 +35,87 @@ pub(crate) use core::Core;
 pub(crate) use pump::{Fired, advance};
 pub(crate) use request::Work;
 pub(crate) use state::{Flight, Shows, Tag};
-pub(crate) use watch::Watcher;
+use watch::Watcher;
 
-use crate::{device::OpenClDevice, ffi::NativeQueue, placement::NoPlace};
+use crate::{
+    backend::{NativeDevice, VendorStatus},
+    placement::NoPlace,
+};
 use piton_driver::{
     Admission, Command, DeviceId, DriverError, ErrorKind, HardwareQueue, Operation, Origin,
-    Position, Priority, Queue, QueueActivity, QueueFailure, QueueId, QueueOptions, QueueWriter,
-    Queues, WaitOutcome,
+    Position, Priority, PriorityRange, Queue, QueueActivity, QueueFailure, QueueId, QueueOptions,
+    QueueWriter, WaitOutcome,
 };
 use std::{sync::Arc, task::Waker, time::Instant};
 
 /// A handle of a queue. Dropping it detaches the queue: what was submitted still runs.
 #[derive(Debug)]
-pub(crate) struct OpenClQueue(Arc<Core>);
+pub struct InOrderQueue<D: NativeDevice>(Arc<Core<D>>);
 
-impl OpenClQueue {
-    pub(crate) fn core(&self) -> &Arc<Core> {
+impl<D: NativeDevice> InOrderQueue<D> {
+    pub(crate) fn core(&self) -> &Arc<Core<D>> {
         &self.0
     }
 }
 
-impl Queues for OpenClDevice {
-    fn create(&self, options: &QueueOptions) -> Result<Arc<dyn Queue>, DriverError> {
-        let operation = Operation::CreateQueue;
-        let device = self.strong(operation)?;
-        device.alive(operation)?;
-        let error = |kind| DriverError::new(kind, operation, device.info.id);
-        if options.priority != Priority::DEFAULT {
-            return Err(error(ErrorKind::InvalidPriority {
-                given: options.priority.0,
-                highest: Priority::DEFAULT.0,
-                lowest: Priority::DEFAULT.0,
-            }));
-        }
-        if let Some(units) = options.compute_units {
-            return Err(error(ErrorKind::InvalidIndex {
-                index: units.0,
-                limit: 0,
-            }));
-        }
-        let create =
-            || NativeQueue::new(&device.shared.context, device.handle, device.keeps_times());
-        let place = device.places.take(options.placement, create);
-        let place = place.map_err(|refusal| match refusal {
-            NoPlace::Refused(kind) => error(kind),
-            NoPlace::Native(status) => status.error(operation, device.info.id),
-        })?;
-        let core = Core::new(&device, place, options);
-        device.note_queue(&core);
-        Ok(Arc::new(OpenClQueue(core)))
+/// The body of [`piton_driver::Queues::create`] on a device. Cores are not known: the facet is for backends that have
+/// none to name.
+///
+/// # Errors
+/// As the contract says.
+pub fn create_queue<D: NativeDevice>(
+    device: &D,
+    options: &QueueOptions,
+) -> Result<Arc<dyn Queue>, DriverError> {
+    let operation = Operation::CreateQueue;
+    let standing = device.standing();
+    standing.alive(operation)?;
+    let counted = device.counted().ok_or_else(|| standing.lost(operation))?;
+    let error = |kind| device.refusal(kind, operation);
+    let only_default = PriorityRange {
+        highest: Priority::DEFAULT,
+        lowest: Priority::DEFAULT,
+    };
+    let (priority, range) = (options.priority, device.priorities());
+    let range = range.unwrap_or(only_default);
+    if !range.contains(priority) {
+        return Err(error(ErrorKind::InvalidPriority {
+            given: priority.0,
+            highest: range.highest.0,
+            lowest: range.lowest.0,
+        }));
     }
+    if let Some(units) = options.compute_units {
+        return Err(error(ErrorKind::InvalidIndex {
+            index: units.0,
+            limit: 0,
+        }));
+    }
+    let create = || device.make_queue(priority);
+    let place = standing.places.take(options.placement, priority, create);
+    let place = place.map_err(|refusal| match refusal {
+        NoPlace::Refused(kind) => error(kind),
+        NoPlace::Native(status) => status.error(operation, device.info().id),
+    })?;
+    let core = Core::new(&counted, place, options);
+    standing.note_queue(&core);
+    Ok(Arc::new(InOrderQueue(core)))
 }
 
 // SAFETY: positions are given out under the queue's lock, in order; the counter passes a position only when its event says
 // that it has ended, or nothing of it was ever handed over, and for waits only when the other counter has passed too
 // (`retire`). It is stored with Release after the event was waited for, which makes the device's writes visible.
-unsafe impl Queue for OpenClQueue {
+unsafe impl<D: NativeDevice> Queue for InOrderQueue<D> {
     fn id(&self) -> QueueId {
         self.0.id
     }
 
     fn device(&self) -> DeviceId {
-        self.0.device.info.id
+        self.0.device.info().id
     }
 
     fn priority(&self) -> Priority {
-        Priority::DEFAULT
+        self.0.priority
     }
 
     fn hardware_queue(&self) -> HardwareQueue {
@@ -134,7 +149,7 @@ unsafe impl Queue for OpenClQueue {
         let admission = unsafe { self.0.submit(request, tag) }?;
         // The command is in: whatever a flush says now is no refusal of it.
         if let Err(error) = self.0.flush(Operation::Flush) {
-            self.0.device.keep_error(error);
+            self.0.device.standing().keep_error(error);
         }
         Ok(admission)
     }
@@ -144,13 +159,13 @@ unsafe impl Queue for OpenClQueue {
     }
 
     fn abort(&self) -> Result<(), DriverError> {
-        self.0.device.alive(Operation::Abort)?;
+        self.0.device.standing().alive(Operation::Abort)?;
         self.0.abort();
         Ok(())
     }
 
     fn clear_failure(&self) -> Result<Option<QueueFailure>, DriverError> {
-        self.0.device.alive(Operation::ClearFailure)?;
+        self.0.device.standing().alive(Operation::ClearFailure)?;
         self.0.clear_failure()
     }
 
@@ -183,12 +198,12 @@ unsafe impl Queue for OpenClQueue {
     }
 }
 
-impl Drop for OpenClQueue {
+impl<D: NativeDevice> Drop for InOrderQueue<D> {
     /// Nobody will look at the queue any more: the completion thread ends what is left, and with it what its commands
     /// hold of other queues.
     fn drop(&mut self) {
         if let Err(error) = self.0.flush(Operation::Flush) {
-            self.0.device.keep_error(error);
+            self.0.device.standing().keep_error(error);
         }
         let _is_watched = self.0.watch(self.0.submitted(), Watcher::Sleeper);
     }
@@ -196,10 +211,10 @@ impl Drop for OpenClQueue {
 
 /// Submits without flushing each time. Others may submit meanwhile: the lock is the same.
 #[derive(Debug)]
-struct Writer<'a>(&'a Arc<Core>);
+struct Writer<'a, D: NativeDevice>(&'a Arc<Core<D>>);
 
-// SAFETY: as for `OpenClQueue`.
-unsafe impl QueueWriter for Writer<'_> {
+// SAFETY: as for `InOrderQueue`.
+unsafe impl<D: NativeDevice> QueueWriter for Writer<'_, D> {
     unsafe fn submit(
         &mut self,
         command: &Command<'_>,
@@ -215,10 +230,10 @@ unsafe impl QueueWriter for Writer<'_> {
     }
 }
 
-impl Drop for Writer<'_> {
+impl<D: NativeDevice> Drop for Writer<'_, D> {
     fn drop(&mut self) {
         if let Err(error) = self.0.flush(Operation::Flush) {
-            self.0.device.keep_error(error);
+            self.0.device.standing().keep_error(error);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Commands against the device's books, and this backend's objects behind the contract's.
 
 use super::{
-    Core, OpenClQueue,
+    Core, InOrderQueue,
     request::Request,
     state::{Awaited, Tag},
 };
 use crate::{
-    device::OpenClDevice, kernel::OpenClKernel, semaphore::SemaphoreCore, timestamp::SlotPool,
+    backend::{CopyWay, NativeCopy, NativeDevice, NativeKernel, NativeSlots},
+    semaphore::SemaphoreCore,
 };
 use piton_driver::{
     Command, DeviceId, DriverError, ErrorKind, FillPattern, Kernel, Launch, Operation, Origin,
@@ -15,13 +16,13 @@ use piton_driver::{
 use std::{any::Any, ptr::NonNull, sync::Arc};
 
 /// Checks a command against the device's books, and finds this backend's objects behind the contract's.
-pub(super) fn check<'a>(
-    core: &Core,
+pub(super) fn check<'a, D: NativeDevice>(
+    core: &Core<D>,
     command: &Command<'a>,
     origin: Origin,
-) -> Result<(Request<'a>, Tag), DriverError> {
+) -> Result<(Request<'a, D>, Tag), DriverError> {
     let device = &*core.device;
-    device.alive(command.operation())?;
+    device.standing().alive(command.operation())?;
     let mut tag = Tag {
         operation: command.operation(),
         origin,
@@ -35,7 +36,7 @@ pub(super) fn check<'a>(
     };
     let request = match *command {
         Command::Launch(launch) => {
-            if device.trace.is_on() {
+            if device.standing().trace.is_on() {
                 tag.kernel = Some(launch.kernel.name().into());
             }
             check.launch(launch)?
@@ -50,7 +51,7 @@ pub(super) fn check<'a>(
             check.copy_on_device(dst.address(), src.address(), bytes)?
         }
         Command::CopyPeer { dst, src, bytes } => {
-            let own = device.info.id;
+            let own = device.info().id;
             tag.peer = Some(if src.device == own {
                 dst.device
             } else {
@@ -80,21 +81,21 @@ pub(super) fn check<'a>(
         _ => return Err(check.error(ErrorKind::Unsupported)),
     };
     tag.bytes = match request {
-        Request::Copy { bytes, .. } | Request::Fill { bytes, .. } => bytes,
+        Request::Copy(NativeCopy { bytes, .. }) | Request::Fill { bytes, .. } => bytes,
         _ => 0,
     };
     Ok((request, tag))
 }
 
 /// What a command is checked against.
-struct Check<'d> {
-    device: &'d OpenClDevice,
+struct Check<'d, D> {
+    device: &'d D,
     operation: Operation,
 }
 
-impl Check<'_> {
+impl<D: NativeDevice> Check<'_, D> {
     fn error(&self, kind: ErrorKind) -> DriverError {
-        DriverError::new(kind, self.operation, self.device.info.id)
+        self.device.refusal(kind, self.operation)
     }
 
     fn foreign(&self, given: DeviceId) -> DriverError {
@@ -106,9 +107,10 @@ impl Check<'_> {
         queue: &(dyn Queue + 'static),
         position: Position,
         inherits: bool,
-    ) -> Result<Request<'a>, DriverError> {
-        let other = (queue as &dyn Any).downcast_ref::<OpenClQueue>();
-        let other = other.filter(|other| self.device.is_kin(&other.core().device));
+    ) -> Result<Request<'a, D>, DriverError> {
+        let other = (queue as &dyn Any).downcast_ref::<InOrderQueue<D>>();
+        let other =
+            other.filter(|other| Arc::ptr_eq(self.device.driven(), other.core().device.driven()));
         let other = other.ok_or_else(|| self.foreign(queue.device()))?.core();
         other.known(position, self.operation)?;
         Ok(Request::Wait(Awaited {
@@ -119,7 +121,7 @@ impl Check<'_> {
     }
 
     fn size(&self, bytes: u64) -> Result<(), DriverError> {
-        let maximum = self.device.info.limits.copy_bytes;
+        let maximum = self.device.info().limits.copy_bytes;
         if bytes == 0 || bytes > maximum {
             return Err(self.error(ErrorKind::InvalidSize { bytes, maximum }));
         }
@@ -128,7 +130,7 @@ impl Check<'_> {
 
     /// The bytes lie in one allocation of the device.
     fn own(&self, address: u64, bytes: u64) -> Result<(), DriverError> {
-        if self.device.memory.holds(address, bytes) {
+        if self.device.holds(address, bytes) {
             return Ok(());
         }
         Err(self.unknown(address, bytes))
@@ -146,20 +148,25 @@ impl Check<'_> {
         host: NonNull<u8>,
         bytes: u64,
         is_to_device: bool,
-    ) -> Result<Request<'a>, DriverError> {
+    ) -> Result<Request<'a, D>, DriverError> {
         self.size(bytes)?;
         self.own(own, bytes)?;
-        if !self.device.host.holds(host.as_ptr().addr() as u64, bytes) {
+        if !self.device.holds_host(host.as_ptr().addr() as u64, bytes) {
             let address = host.as_ptr().addr() as u64;
             return Err(self.error(ErrorKind::NotPageLocked { address, bytes }));
         }
         let host = host.as_ptr().expose_provenance() as u64;
-        let (dst, src) = if is_to_device {
-            (own, host)
+        let (dst, src, way) = if is_to_device {
+            (own, host, CopyWay::ToDevice)
         } else {
-            (host, own)
+            (host, own, CopyWay::ToHost)
         };
-        Ok(Request::Copy { dst, src, bytes })
+        Ok(Request::Copy(NativeCopy {
+            dst,
+            src,
+            bytes,
+            way,
+        }))
     }
 
     fn copy<'a>(
@@ -167,11 +174,17 @@ impl Check<'_> {
         dst: u64,
         src: u64,
         bytes: u64,
+        way: CopyWay,
         ends: impl FnOnce(&Self) -> Result<(), DriverError>,
-    ) -> Result<Request<'a>, DriverError> {
+    ) -> Result<Request<'a, D>, DriverError> {
         self.size(bytes)?;
         ends(self)?;
-        Ok(Request::Copy { dst, src, bytes })
+        Ok(Request::Copy(NativeCopy {
+            dst,
+            src,
+            bytes,
+            way,
+        }))
     }
 
     fn copy_on_device<'a>(
@@ -179,8 +192,8 @@ impl Check<'_> {
         dst: u64,
         src: u64,
         bytes: u64,
-    ) -> Result<Request<'a>, DriverError> {
-        let request = self.copy(dst, src, bytes, |check| {
+    ) -> Result<Request<'a, D>, DriverError> {
+        let request = self.copy(dst, src, bytes, CopyWay::OnDevice, |check| {
             check.own(dst, bytes)?;
             check.own(src, bytes)
         })?;
@@ -196,21 +209,25 @@ impl Check<'_> {
         dst: PeerAddress,
         src: PeerAddress,
         bytes: u64,
-    ) -> Result<Request<'a>, DriverError> {
-        let own = self.device.info.id;
+    ) -> Result<Request<'a, D>, DriverError> {
+        let own = self.device.info().id;
         let other = if src.device == own { dst } else { src };
         let is_pair = dst.device != src.device && (dst.device == own || src.device == own);
-        if !is_pair || !self.device.has_enabled(other.device) {
+        if !is_pair || !self.device.standing().has_enabled(other.device) {
             return Err(self.error(ErrorKind::NotPeers {
                 from: own,
                 to: other.device,
             }));
         }
         let near = if src.device == own { src } else { dst };
-        self.copy(dst.ptr.address(), src.ptr.address(), bytes, |check| {
+        let way = CopyWay::Peer {
+            to: dst.device,
+            from: src.device,
+        };
+        self.copy(dst.ptr.address(), src.ptr.address(), bytes, way, |check| {
             check.own(near.ptr.address(), bytes)?;
-            let holds = |device: Arc<OpenClDevice>| device.memory.holds(other.ptr.address(), bytes);
-            let is_there = check.device.shared.opened(other.device).is_some_and(holds);
+            let holds = |device: Arc<D>| device.holds(other.ptr.address(), bytes);
+            let is_there = check.device.opened(other.device).is_some_and(holds);
             if is_there {
                 Ok(())
             } else {
@@ -224,7 +241,7 @@ impl Check<'_> {
         dst: u64,
         pattern: FillPattern,
         bytes: u64,
-    ) -> Result<Request<'a>, DriverError> {
+    ) -> Result<Request<'a, D>, DriverError> {
         self.size(bytes)?;
         let alignment = pattern.bytes();
         for value in [dst, bytes] {
@@ -243,20 +260,20 @@ impl Check<'_> {
     fn semaphore(
         &self,
         semaphore: &dyn piton_driver::Semaphore,
-    ) -> Result<Arc<SemaphoreCore>, DriverError> {
+    ) -> Result<Arc<SemaphoreCore<D>>, DriverError> {
         let own = crate::semaphore::core_of(semaphore);
-        let own = own.filter(|core| core.is_of(&self.device.shared));
+        let own = own.filter(|core| core.is_of(self.device.driven()));
         own.cloned()
-            .ok_or_else(|| self.foreign(self.device.info.id))
+            .ok_or_else(|| self.foreign(self.device.info().id))
     }
 
     fn timestamp<'a>(
         &self,
         pool: &'a Arc<dyn TimestampPool>,
         index: u32,
-    ) -> Result<Request<'a>, DriverError> {
-        let slots = (&**pool as &dyn Any).downcast_ref::<SlotPool>();
-        let slots = slots.ok_or_else(|| self.foreign(self.device.info.id))?;
+    ) -> Result<Request<'a, D>, DriverError> {
+        let slots = (&**pool as &dyn Any).downcast_ref::<D::Slots>();
+        let slots = slots.ok_or_else(|| self.foreign(self.device.info().id))?;
         if !slots.is_of(self.device) {
             return Err(self.foreign(slots.device()));
         }
@@ -268,11 +285,11 @@ impl Check<'_> {
         Ok(Request::Timestamp { pool, slots, index })
     }
 
-    fn launch<'a>(&self, launch: Launch<'a>) -> Result<Request<'a>, DriverError> {
-        let loaded = (&**launch.kernel as &dyn Any).downcast_ref::<OpenClKernel>();
+    fn launch<'a>(&self, launch: Launch<'a>) -> Result<Request<'a, D>, DriverError> {
+        let loaded = (&**launch.kernel as &dyn Any).downcast_ref::<D::Kernel>();
         let loaded = loaded.filter(|kernel| kernel.is_of(self.device));
         let loaded = loaded.ok_or_else(|| self.foreign(launch.kernel.device()))?;
-        let (blocks, maximum) = (launch.grid.blocks(), self.device.info.limits.grid_blocks);
+        let (blocks, maximum) = (launch.grid.blocks(), self.device.info().limits.grid_blocks);
         if !blocks.is_some_and(|blocks| (1..=maximum).contains(&blocks)) {
             let blocks = blocks.unwrap_or(u64::MAX);
             return Err(self.error(ErrorKind::InvalidGrid { blocks, maximum }));
@@ -290,19 +307,19 @@ impl Check<'_> {
         Ok(Request::Launch {
             kernel: launch.kernel,
             loaded,
-            global: loaded.global(launch.grid),
+            grid: launch.grid,
             arguments: launch.arguments,
         })
     }
 
     /// Each buffer is memory that the device reaches, as far as the caller says that it goes.
-    fn buffers(&self, launch: &Launch<'_>, loaded: &OpenClKernel) -> Result<(), DriverError> {
+    fn buffers(&self, launch: &Launch<'_>, loaded: &D::Kernel) -> Result<(), DriverError> {
         let mut extents = launch.extents.iter();
         for (parameter, place) in loaded.layout() {
             if !matches!(parameter, Parameter::Buffer { .. }) {
                 continue;
             }
-            let address = launch.arguments[place].first_chunk();
+            let address = launch.arguments[place.clone()].first_chunk();
             let address = address.map_or(0, |bytes| u64::from_ne_bytes(*bytes));
             let bytes = extents.next().copied().unwrap_or(1);
             if !self.device.reaches(address, bytes) {

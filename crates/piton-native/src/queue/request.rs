@@ -1,23 +1,22 @@
 //! Commands that were checked: what is asked of the driver, and what is kept of it while it is held.
 
 use super::state::Awaited;
-use crate::{kernel::OpenClKernel, semaphore::SemaphoreCore, timestamp::SlotPool};
-use piton_driver::{FillPattern, HostFunction, Kernel, TimestampPool};
+use crate::{
+    backend::{NativeCopy, NativeDevice},
+    semaphore::SemaphoreCore,
+};
+use piton_driver::{FillPattern, Grid, HostFunction, Kernel, TimestampPool};
 use std::{any::Any, fmt, sync::Arc};
 
 /// A checked command that still borrows.
-pub(crate) enum Request<'a> {
+pub(crate) enum Request<'a, D: NativeDevice> {
     Launch {
         kernel: &'a Arc<dyn Kernel>,
-        loaded: &'a OpenClKernel,
-        global: [usize; 3],
+        loaded: &'a D::Kernel,
+        grid: Grid,
         arguments: &'a [u8],
     },
-    Copy {
-        dst: u64,
-        src: u64,
-        bytes: u64,
-    },
+    Copy(NativeCopy),
     Fill {
         dst: u64,
         pattern: FillPattern,
@@ -25,30 +24,30 @@ pub(crate) enum Request<'a> {
     },
     Timestamp {
         pool: &'a Arc<dyn TimestampPool>,
-        slots: &'a SlotPool,
+        slots: &'a D::Slots,
         index: u32,
     },
-    Wait(Awaited),
+    Wait(Awaited<D>),
     WaitSemaphore {
-        semaphore: Arc<SemaphoreCore>,
+        semaphore: Arc<SemaphoreCore<D>>,
         value: u64,
     },
     Signal {
-        semaphore: Arc<SemaphoreCore>,
+        semaphore: Arc<SemaphoreCore<D>>,
         value: u64,
     },
 }
 
 /// A command that is held, with everything that it will need.
-pub(crate) enum Work {
+pub(crate) enum Work<D: NativeDevice> {
     Native(Owned),
-    Wait(Awaited),
+    Wait(Awaited<D>),
     WaitSemaphore {
-        semaphore: Arc<SemaphoreCore>,
+        semaphore: Arc<SemaphoreCore<D>>,
         value: u64,
     },
     Signal {
-        semaphore: Arc<SemaphoreCore>,
+        semaphore: Arc<SemaphoreCore<D>>,
         value: u64,
     },
     /// Nothing once it has been taken to be run.
@@ -59,14 +58,10 @@ pub(crate) enum Work {
 pub(crate) enum Owned {
     Launch {
         kernel: Arc<dyn Kernel>,
-        global: [usize; 3],
+        grid: Grid,
         arguments: Box<[u8]>,
     },
-    Copy {
-        dst: u64,
-        src: u64,
-        bytes: u64,
-    },
+    Copy(NativeCopy),
     Fill {
         dst: u64,
         pattern: FillPattern,
@@ -79,44 +74,39 @@ pub(crate) enum Owned {
 }
 
 /// What the driver is asked for.
-#[derive(Clone, Copy)]
-pub(super) enum Native<'a> {
+pub(super) enum Native<'a, D: NativeDevice> {
     Launch {
-        kernel: &'a OpenClKernel,
-        global: [usize; 3],
+        kernel: &'a D::Kernel,
+        grid: Grid,
         arguments: &'a [u8],
     },
-    Copy {
-        dst: u64,
-        src: u64,
-        bytes: u64,
-    },
+    Copy(NativeCopy),
     Fill {
         dst: u64,
         pattern: FillPattern,
         bytes: u64,
     },
     Timestamp {
-        pool: &'a SlotPool,
+        slots: &'a D::Slots,
         index: u32,
     },
 }
 
-impl<'a> Request<'a> {
+impl<'a, D: NativeDevice> Request<'a, D> {
     /// What the driver is asked for, if it can do it without the host.
-    pub(super) fn native(&self) -> Option<Native<'a>> {
+    pub(super) fn native(&self) -> Option<Native<'a, D>> {
         Some(match *self {
             Self::Launch {
                 loaded,
-                global,
+                grid,
                 arguments,
                 ..
             } => Native::Launch {
                 kernel: loaded,
-                global,
+                grid,
                 arguments,
             },
-            Self::Copy { dst, src, bytes } => Native::Copy { dst, src, bytes },
+            Self::Copy(copy) => Native::Copy(copy),
             Self::Fill {
                 dst,
                 pattern,
@@ -126,25 +116,25 @@ impl<'a> Request<'a> {
                 pattern,
                 bytes,
             },
-            Self::Timestamp { slots, index, .. } => Native::Timestamp { pool: slots, index },
+            Self::Timestamp { slots, index, .. } => Native::Timestamp { slots, index },
             Self::Wait(_) | Self::WaitSemaphore { .. } | Self::Signal { .. } => return None,
         })
     }
 
     /// The same, to be held.
-    pub(super) fn into_work(self) -> Work {
+    pub(super) fn into_work(self) -> Work<D> {
         Work::Native(match self {
             Self::Launch {
                 kernel,
-                global,
+                grid,
                 arguments,
                 ..
             } => Owned::Launch {
                 kernel: Arc::clone(kernel),
-                global,
+                grid,
                 arguments: arguments.into(),
             },
-            Self::Copy { dst, src, bytes } => Owned::Copy { dst, src, bytes },
+            Self::Copy(copy) => Owned::Copy(copy),
             Self::Fill {
                 dst,
                 pattern,
@@ -167,27 +157,23 @@ impl<'a> Request<'a> {
     }
 }
 
-impl Work {
+impl<D: NativeDevice> Work<D> {
     /// What the driver is asked for, if it can do it without the host.
-    pub(super) fn native(&self) -> Option<Native<'_>> {
+    pub(super) fn native(&self) -> Option<Native<'_, D>> {
         let Self::Native(owned) = self else {
             return None;
         };
         Some(match owned {
             Owned::Launch {
                 kernel,
-                global,
+                grid,
                 arguments,
             } => Native::Launch {
                 kernel: (&**kernel as &dyn Any).downcast_ref()?,
-                global: *global,
+                grid: *grid,
                 arguments,
             },
-            Owned::Copy { dst, src, bytes } => Native::Copy {
-                dst: *dst,
-                src: *src,
-                bytes: *bytes,
-            },
+            Owned::Copy(copy) => Native::Copy(*copy),
             Owned::Fill {
                 dst,
                 pattern,
@@ -198,14 +184,14 @@ impl Work {
                 bytes: *bytes,
             },
             Owned::Timestamp { pool, index } => Native::Timestamp {
-                pool: (&**pool as &dyn Any).downcast_ref()?,
+                slots: (&**pool as &dyn Any).downcast_ref()?,
                 index: *index,
             },
         })
     }
 
     /// The place of another queue that it ends behind, even if it is skipped.
-    pub(super) fn awaited(&self) -> Option<Awaited> {
+    pub(super) fn awaited(&self) -> Option<Awaited<D>> {
         match self {
             Self::Wait(awaited) => Some(awaited.clone()),
             _ => None,
@@ -213,7 +199,7 @@ impl Work {
     }
 }
 
-impl fmt::Debug for Work {
+impl<D: NativeDevice> fmt::Debug for Work<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Native(_) => "Native",

@@ -1,10 +1,10 @@
 //! What ran when, from the times that events keep.
 
 use crate::{
-    device::OpenClDevice,
+    backend::{NativeDevice, NativeEvent},
     queue::{Core, Flight, Shows},
 };
-use piton_driver::{ExecutionRecord, ExecutionTrace, Position};
+use piton_driver::{ExecutionRecord, Position};
 use piton_sync::{
     Mutex,
     atomic::{AtomicBool, Ordering},
@@ -31,7 +31,12 @@ impl Trace {
     }
 
     /// Keeps a record of a command that has ended. Called under its queue's lock.
-    pub(crate) fn record(&self, core: &Core, position: u64, flight: &Flight) {
+    pub(crate) fn record<D: NativeDevice>(
+        &self,
+        core: &Core<D>,
+        position: u64,
+        flight: &Flight<D>,
+    ) {
         if !self.is_on() {
             return;
         }
@@ -66,23 +71,21 @@ impl Trace {
             awaited: flight.awaits(),
         });
     }
-}
 
-impl ExecutionTrace for OpenClDevice {
-    fn start(&self, capacity: usize) {
-        self.look_at_queues();
-        *self.trace.kept.lock() = Some(Kept {
+    /// Starts keeping records; what was kept before is dropped.
+    pub(crate) fn start(&self, capacity: usize) {
+        *self.kept.lock() = Some(Kept {
             records: Vec::new(),
             capacity,
             dropped: 0,
         });
-        self.trace.is_on.store(true, Ordering::Relaxed);
+        self.is_on.store(true, Ordering::Relaxed);
     }
 
-    fn finish(&self) -> (Vec<ExecutionRecord>, u64) {
-        self.look_at_queues();
-        self.trace.is_on.store(false, Ordering::Relaxed);
-        let Some(mut kept) = self.trace.kept.lock().take() else {
+    /// Stops, and hands out what was kept, in order of ending.
+    pub(crate) fn finish(&self) -> (Vec<ExecutionRecord>, u64) {
+        self.is_on.store(false, Ordering::Relaxed);
+        let Some(mut kept) = self.kept.lock().take() else {
             return (Vec::new(), 0);
         };
         kept.records.sort_by_key(|record| record.end_ns);

@@ -1,66 +1,77 @@
 //! Which native queue a queue of the contract is on.
 //!
-//! OpenCL has as many queues as one likes and says nothing of the hardware under them. The contract counts *hardware
-//! queues* that do not run two things at once; an in-order queue of OpenCL is just that. So a device has a fixed number
-//! of native queues, made when first needed, and several of ours may share one: nothing that waits for the host is ever
-//! handed to them (see `queue`), so sharing costs order and never a deadlock.
+//! Vendors have as many queues as one likes and say nothing of the hardware under them. The contract counts *hardware
+//! queues* that do not run two things at once; an in-order queue of a vendor's is just that. So a device has a fixed number
+//! of places with a native queue each, made when first needed, and several of ours may share one: nothing that waits for the
+//! host is ever handed to them (see `queue`), so sharing costs order and never a deadlock. A native queue has one priority;
+//! where queues of several share a place, it has a native queue for each.
 
-use crate::ffi::NativeQueue;
-use piton_driver::{ErrorKind, HardwareQueue, Placement, ResourceKind};
+use piton_driver::{ErrorKind, HardwareQueue, Placement, Priority, ResourceKind};
 use piton_sync::Mutex;
 use std::sync::Arc;
 
-/// Native queues of a device.
-pub(crate) const COUNT: u32 = 16;
+/// Places of a device, which are the hardware queues that its limits say it has.
+pub const HARDWARE_QUEUES: u32 = 16;
 
-#[derive(Debug, Default)]
-struct Slot {
+#[derive(Debug)]
+struct Slot<Q> {
     users: u32,
     is_exclusive: bool,
-    native: Option<Arc<NativeQueue>>,
+    natives: Vec<(Priority, Arc<Q>)>,
 }
 
 /// The native queues of a device and who is on them.
 #[derive(Debug)]
-pub(crate) struct Places(Mutex<Vec<Slot>>);
+pub(crate) struct Places<Q>(Mutex<Vec<Slot<Q>>>);
 
 /// A place on a native queue, left when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    places: Arc<Places>,
+pub(crate) struct Place<Q> {
+    places: Arc<Places<Q>>,
     index: usize,
-    pub(crate) native: Arc<NativeQueue>,
+    pub(crate) native: Arc<Q>,
 }
 
 /// Why there is no place.
-pub(crate) enum NoPlace {
+pub(crate) enum NoPlace<S> {
     /// The contract says so.
     Refused(ErrorKind),
-    /// OpenCL does.
-    Native(crate::status::Status),
+    /// The vendor does.
+    Native(S),
 }
 
-impl Places {
+impl<Q> Places<Q> {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::new(
-            (0..COUNT).map(|_| Slot::default()).collect(),
+            (0..HARDWARE_QUEUES)
+                .map(|_| Slot {
+                    users: 0,
+                    is_exclusive: false,
+                    natives: Vec::new(),
+                })
+                .collect(),
         )))
     }
 
     /// A place as `placement` says; `create` makes the native queue where there is none yet.
-    pub(crate) fn take(
+    pub(crate) fn take<S>(
         self: &Arc<Self>,
         placement: Placement,
-        create: impl FnOnce() -> crate::ffi::Called<NativeQueue>,
-    ) -> Result<Place, NoPlace> {
+        priority: Priority,
+        create: impl FnOnce() -> Result<Q, S>,
+    ) -> Result<Place<Q>, NoPlace<S>> {
         let mut slots = self.0.lock();
         let index = choose(&slots, placement).map_err(NoPlace::Refused)?;
         let slot = &mut slots[index];
-        let native = match &slot.native {
-            Some(native) => Arc::clone(native),
-            None => Arc::new(create().map_err(NoPlace::Native)?),
+        let known = slot.natives.iter().find(|(of, _)| *of == priority);
+        let native = match known {
+            Some((_, native)) => Arc::clone(native),
+            None => {
+                let native = Arc::new(create().map_err(NoPlace::Native)?);
+                slot.natives.push((priority, Arc::clone(&native)));
+                native
+            }
         };
-        slot.native = Some(Arc::clone(&native));
         slot.users += 1;
         slot.is_exclusive = placement == Placement::Exclusive;
         drop(slots);
@@ -73,10 +84,10 @@ impl Places {
 }
 
 /// The slot that a placement means.
-fn choose(slots: &[Slot], placement: Placement) -> Result<usize, ErrorKind> {
+fn choose<Q>(slots: &[Slot<Q>], placement: Placement) -> Result<usize, ErrorKind> {
     let exhausted = ErrorKind::OutOfResources {
         resource: ResourceKind::HardwareQueues,
-        limit: COUNT.into(),
+        limit: HARDWARE_QUEUES.into(),
     };
     let open = || {
         slots
@@ -94,7 +105,7 @@ fn choose(slots: &[Slot], placement: Placement) -> Result<usize, ErrorKind> {
             .map(|(index, _)| index)
             .ok_or(exhausted),
         Placement::Explicit(HardwareQueue(number)) => {
-            let (index, limit) = (u64::from(number), COUNT.into());
+            let (index, limit) = (u64::from(number), HARDWARE_QUEUES.into());
             match slots.get(number as usize) {
                 None => Err(ErrorKind::InvalidIndex { index, limit }),
                 Some(slot) if slot.is_exclusive => Err(exhausted),
@@ -104,14 +115,14 @@ fn choose(slots: &[Slot], placement: Placement) -> Result<usize, ErrorKind> {
     }
 }
 
-impl Place {
+impl<Q> Place<Q> {
     /// The number of the native queue.
     pub(crate) fn number(&self) -> HardwareQueue {
         HardwareQueue(u32::try_from(self.index).unwrap_or(u32::MAX))
     }
 }
 
-impl Drop for Place {
+impl<Q> Drop for Place<Q> {
     fn drop(&mut self) {
         let mut slots = self.places.0.lock();
         let slot = &mut slots[self.index];

@@ -12,14 +12,12 @@ use super::{
     watch::Watcher,
 };
 use crate::{
-    device::OpenClDevice,
-    ffi::{Called, Event},
+    backend::{NativeDevice, NativeEvent, NativeQueue, VendorStatus},
     placement::Place,
-    status::Status,
 };
 use piton_driver::{
     Admission, Awaited as AwaitedBy, DriverError, ErrorKind, Front, HostFunction, Operation,
-    Position, QueueActivity, QueueFailure, QueueId, QueueOptions, WaitOutcome,
+    Position, Priority, QueueActivity, QueueFailure, QueueId, QueueOptions, WaitOutcome,
 };
 use piton_sync::{
     Condvar, Mutex, MutexGuard,
@@ -28,33 +26,35 @@ use piton_sync::{
 use std::{fmt, sync::Arc, time::Instant};
 
 /// A queue. Handles of it, other queues that wait for it and whatever will tell it something keep it alive.
-pub(crate) struct Core {
+pub(crate) struct Core<D: NativeDevice> {
     pub(crate) id: QueueId,
-    pub(crate) device: Arc<OpenClDevice>,
-    pub(crate) place: Place,
+    pub(crate) device: Arc<D>,
+    pub(crate) place: Place<D::Queue>,
+    pub(crate) priority: Priority,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) capacity: u64,
     /// The last position given out; stored under the lock.
     pub(super) submitted: AtomicU64,
     /// The last position that has ended; stored under the lock, with Release, loaded with Acquire.
     pub(super) completed: AtomicU64,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<State<D>>,
     pub(crate) verdict: Mutex<Verdict>,
     /// Rung, for threads that sleep until a position has ended.
     pub(super) bell: Condvar,
 }
 
-impl Core {
+impl<D: NativeDevice> Core<D> {
     pub(crate) fn new(
-        device: &Arc<OpenClDevice>,
-        place: Place,
+        device: &Arc<D>,
+        place: Place<D::Queue>,
         options: &QueueOptions,
     ) -> Arc<Self> {
-        let most = device.info.limits.queue_commands;
+        let most = device.info().limits.queue_commands;
         Arc::new(Self {
-            id: device.shared.next_queue_id(),
+            id: device.driven().next_queue_id(),
             device: Arc::clone(device),
             place,
+            priority: options.priority,
             label: options.label.clone(),
             capacity: options.commands.unwrap_or(most).clamp(1, most).into(),
             submitted: AtomicU64::new(0),
@@ -70,7 +70,7 @@ impl Core {
     }
 
     pub(super) fn error(&self, kind: ErrorKind, operation: Operation) -> DriverError {
-        DriverError::new(kind, operation, self.device.info.id)
+        DriverError::new(kind, operation, self.device.info().id)
     }
 
     /// Whether the position was given out.
@@ -93,12 +93,12 @@ impl Core {
     /// Gives what was enqueued to the device.
     pub(crate) fn flush(&self, operation: Operation) -> Result<(), DriverError> {
         let flushed = self.place.native.flush();
-        flushed.map_err(|status| status.error(operation, self.device.info.id))
+        flushed.map_err(|status| status.error(operation, self.device.info().id))
     }
 
     /// The lock, where there is room for one more command.
-    fn with_room(&self) -> Option<MutexGuard<'_, State>> {
-        let has_room = |state: &State| state.submitted() - state.completed < self.capacity;
+    fn with_room(&self) -> Option<MutexGuard<'_, State<D>>> {
+        let has_room = |state: &State<D>| state.submitted() - state.completed < self.capacity;
         let state = self.state.lock();
         if has_room(&state) {
             return Some(state);
@@ -114,7 +114,7 @@ impl Core {
     /// As [`piton_driver::Queue::submit`].
     pub(crate) unsafe fn submit(
         self: &Arc<Self>,
-        request: Request<'_>,
+        request: Request<'_, D>,
         tag: Tag,
     ) -> Result<Admission, DriverError> {
         let Some(mut state) = self.with_room() else {
@@ -175,10 +175,10 @@ impl Core {
         Admission::Accepted(Position::new(position))
     }
 
-    pub(super) fn refusal(&self, status: Status, operation: Operation) -> DriverError {
-        let error = status.error(operation, self.device.info.id);
+    pub(super) fn refusal(&self, status: D::Status, operation: Operation) -> DriverError {
+        let error = status.error(operation, self.device.info().id);
         if error.is_device_lost() {
-            self.device.lose();
+            self.device.standing().lose();
         }
         error
     }
@@ -188,19 +188,19 @@ impl Core {
     ///
     /// # Safety
     /// As [`piton_driver::Queue::submit`].
-    pub(super) unsafe fn enqueue(&self, native: &Native<'_>) -> Called<Event> {
+    pub(super) unsafe fn enqueue(&self, native: &Native<'_, D>) -> Result<D::Event, D::Status> {
         let queue = &self.place.native;
         match *native {
             Native::Launch {
                 kernel,
-                ref global,
+                grid,
                 arguments,
             } => {
                 // SAFETY: the caller's promise.
-                unsafe { kernel.enqueue(queue, self.id, global, arguments) }
+                unsafe { queue.launch(kernel, self.id, grid, arguments) }
             }
             // SAFETY: the caller's promise; overlap was refused.
-            Native::Copy { dst, src, bytes } => unsafe { queue.copy(dst, src, bytes) },
+            Native::Copy(copy) => unsafe { queue.copy(copy) },
             Native::Fill {
                 dst,
                 pattern,
@@ -209,11 +209,7 @@ impl Core {
                 // SAFETY: the caller's promise.
                 unsafe { queue.fill(dst, pattern, bytes) }
             }
-            Native::Timestamp { pool, index } => {
-                let event = queue.marker()?;
-                pool.written(index, event.clone());
-                Ok(event)
-            }
+            Native::Timestamp { slots, index } => queue.stamp(slots, index),
         }
     }
 
@@ -293,8 +289,9 @@ impl Core {
             operation: tag.operation,
             origin: Some(tag.origin),
         };
-        let awaited =
-            |awaited: &Awaited| AwaitedBy::Queue(awaited.queue.id, Position::new(awaited.position));
+        let awaited = |awaited: &Awaited<D>| {
+            AwaitedBy::Queue(awaited.queue.id, Position::new(awaited.position))
+        };
         let next = state.completed + 1;
         if let Some(flight) = state.flight.front() {
             let front = front(next, &flight.tag);
@@ -318,7 +315,7 @@ impl Core {
     }
 }
 
-impl fmt::Debug for Core {
+impl<D: NativeDevice> fmt::Debug for Core<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Core")
             .field("id", &self.id)

@@ -13,7 +13,7 @@ use super::{
     state::{Awaited, Flight, Held, Reach, Shows, State, skipped},
     watch::Watcher,
 };
-use crate::ffi::{Called, Event};
+use crate::backend::{NativeDevice, NativeQueue};
 use piton_driver::{ErrorKind, HostFunction, Operation};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) enum Fired {
 }
 
 /// Lets a queue go on as far as it can, and then those that waited for that.
-pub(crate) fn advance(first: Arc<Core>, fired: Fired) {
+pub(crate) fn advance<D: NativeDevice>(first: Arc<Core<D>>, fired: Fired) {
     let mut list = vec![(first, fired)];
     while let Some((core, fired)) = list.pop() {
         core.settle(fired, &mut list);
@@ -36,13 +36,13 @@ pub(crate) fn advance(first: Arc<Core>, fired: Fired) {
 }
 
 /// What the front of what is held needs.
-enum Step {
+enum Step<D: NativeDevice> {
     /// It was handed over, or ended without.
     Moved,
     /// Nothing can be done now.
     Stays,
     /// Another queue is to be asked how far it has come.
-    Ask(Awaited),
+    Ask(Awaited<D>),
     /// A semaphore is to be asked to tell.
     Semaphore,
     /// A semaphore is to be raised.
@@ -53,7 +53,7 @@ enum Step {
     Discard(Option<HostFunction>),
 }
 
-impl Core {
+impl<D: NativeDevice> Core<D> {
     /// Hands over what is held, as far as it goes. Says whether anything moved.
     pub(super) fn pump(self: &Arc<Self>, list: &mut Vec<(Arc<Self>, Fired)>) -> bool {
         let mut has_moved = false;
@@ -75,7 +75,10 @@ impl Core {
                 Step::Semaphore => self.ask_semaphore(),
                 Step::Raise => self.raise(list),
                 Step::Call(function) => {
-                    self.device.shared.functions.run(Arc::clone(self), function);
+                    self.device
+                        .driven()
+                        .functions
+                        .run(Arc::clone(self), function);
                     true
                 }
                 Step::Discard(function) => {
@@ -90,14 +93,14 @@ impl Core {
             has_moved = true;
         }
         if has_moved && let Err(error) = self.flush(Operation::Flush) {
-            self.device.keep_error(error);
+            self.device.standing().keep_error(error);
         }
         has_moved
     }
 
     /// Looks at the front of what is held and does what can be done under the lock. Also what was dropped by it, for the
     /// caller to let go of without the lock.
-    fn step(self: &Arc<Self>, state: &mut State) -> (Step, Option<Held>) {
+    fn step(self: &Arc<Self>, state: &mut State<D>) -> (Step<D>, Option<Held<D>>) {
         let position = state.issued() + 1;
         if state.is_running {
             return (Step::Stays, None);
@@ -153,10 +156,10 @@ impl Core {
     /// Puts the front of what is held into flight. What the driver refuses now has its position already: it fails.
     fn issue(
         &self,
-        state: &mut State,
-        event: Called<Event>,
-        awaited: Option<Awaited>,
-    ) -> Option<Held> {
+        state: &mut State<D>,
+        event: Result<D::Event, D::Status>,
+        awaited: Option<Awaited<D>>,
+    ) -> Option<Held<D>> {
         let position = state.issued() + 1;
         let held = state.held.pop_front()?;
         let shows = match event {
@@ -177,11 +180,11 @@ impl Core {
     }
 
     /// The front waits for another queue: how far has that come? Says whether the front moved, or may now.
-    fn ask(self: &Arc<Self>, awaited: &Awaited) -> bool {
+    fn ask(self: &Arc<Self>, awaited: &Awaited<D>) -> bool {
         awaited.queue.look();
         let reach = awaited.queue.state.lock().reach(awaited.position);
         let mut state = self.state.lock();
-        let is_front = |work: &Work| matches!(work, Work::Wait(front) if Arc::ptr_eq(&front.queue, &awaited.queue) && front.position == awaited.position);
+        let is_front = |work: &Work<D>| matches!(work, Work::Wait(front) if Arc::ptr_eq(&front.queue, &awaited.queue) && front.position == awaited.position);
         let position = state.issued() + 1;
         if state.skips(position) || !state.held.front().is_some_and(|held| is_front(&held.work)) {
             // Another thread was faster, or a failure came: look anew.
@@ -216,10 +219,10 @@ impl Core {
     /// The front, a wait for another queue, has nothing of its own left to do, and fails if it inherits a failure.
     fn pass(
         &self,
-        state: &mut State,
-        awaited: &Awaited,
+        state: &mut State<D>,
+        awaited: &Awaited<D>,
         inherited: Option<ErrorKind>,
-    ) -> Option<Held> {
+    ) -> Option<Held<D>> {
         let position = state.issued() + 1;
         let held = state.held.pop_front()?;
         if let Some(kind) = inherited {

@@ -1,53 +1,63 @@
 //! The thread that looks at queues when the driver says that an event is over.
 //!
-//! A driver's callback runs on a thread of the driver's, where blocking and most calls of OpenCL are undefined: it posts
+//! A driver's callback runs on a thread of the driver's, where blocking and most calls of the driver are undefined: it posts
 //! the queue and returns. The thread then does what has to be done. It ends when the driver's last object is dropped.
 
-use crate::queue::{Core, Fired, advance};
+use crate::{
+    backend::NativeDevice,
+    queue::{Core, Fired, advance},
+};
 use piton_sync::{Condvar, Mutex, thread};
 use std::sync::Arc;
 
-#[derive(Debug, Default)]
-struct Content {
-    posts: Vec<Arc<Core>>,
+#[derive(Debug)]
+struct Content<D: NativeDevice> {
+    posts: Vec<Arc<Core<D>>>,
     is_closed: bool,
 }
 
-#[derive(Debug, Default)]
-struct Inbox {
-    content: Mutex<Content>,
+#[derive(Debug)]
+struct Inbox<D: NativeDevice> {
+    content: Mutex<Content<D>>,
     bell: Condvar,
 }
 
 /// A handle of the thread. Dropping it lets the thread end when it has done what was posted.
 #[derive(Debug)]
-pub(crate) struct Completion(Arc<Inbox>);
+pub(crate) struct Completion<D: NativeDevice>(Arc<Inbox<D>>);
 
-impl Completion {
+impl<D: NativeDevice> Completion<D> {
     /// Starts the thread.
     pub(crate) fn start() -> std::io::Result<Self> {
-        let inbox = Arc::new(Inbox::default());
+        let content = Content {
+            posts: Vec::new(),
+            is_closed: false,
+        };
+        let inbox = Arc::new(Inbox {
+            content: Mutex::new(content),
+            bell: Condvar::new(),
+        });
         let own = Arc::clone(&inbox);
-        let builder = thread::Builder::new().name("piton-opencl".to_owned());
+        let builder = thread::Builder::new().name(format!("piton-{}", D::NAME));
         builder.spawn(move || run(&own))?;
         Ok(Self(inbox))
     }
 
     /// Has the thread look at a queue. Never blocks for long.
-    pub(crate) fn post(&self, core: Arc<Core>) {
+    pub(crate) fn post(&self, core: Arc<Core<D>>) {
         self.0.content.lock().posts.push(core);
         self.0.bell.notify_one();
     }
 }
 
-impl Drop for Completion {
+impl<D: NativeDevice> Drop for Completion<D> {
     fn drop(&mut self) {
         self.0.content.lock().is_closed = true;
         self.0.bell.notify_one();
     }
 }
 
-fn run(inbox: &Inbox) {
+fn run<D: NativeDevice>(inbox: &Inbox<D>) {
     loop {
         let mut content = inbox.content.lock();
         while content.posts.is_empty() {

@@ -7,7 +7,7 @@
 //! 3. `is_running` says that a host function of this queue runs, or is being dropped; it is then the last in flight.
 
 use super::{Core, Work, watch::Watcher};
-use crate::ffi::Event;
+use crate::backend::NativeDevice;
 use piton_driver::{
     ClearedFailures, DeviceId, DriverError, OnFailure, Operation, Origin, Position, QueueFailure,
     QueueId,
@@ -28,32 +28,41 @@ pub(crate) struct Tag {
 
 /// What says that a command in flight has ended.
 #[derive(Debug)]
-pub(crate) enum Shows {
+pub(crate) enum Shows<E> {
     /// It has nothing of its own to do.
     Nothing,
     /// Its event.
-    Event(Event),
+    Event(E),
     /// The thread that runs its host function.
     Running,
 }
 
 /// A place of another queue that a command ends behind.
-#[derive(Clone, Debug)]
-pub(crate) struct Awaited {
-    pub(super) queue: Arc<Core>,
+#[derive(Debug)]
+pub(crate) struct Awaited<D: NativeDevice> {
+    pub(super) queue: Arc<Core<D>>,
     pub(super) position: u64,
     /// Whether a failure up to there is a failure of this command.
     pub(super) inherits: bool,
 }
 
+impl<D: NativeDevice> Clone for Awaited<D> {
+    fn clone(&self) -> Self {
+        Self {
+            queue: Arc::clone(&self.queue),
+            ..*self
+        }
+    }
+}
+
 #[derive(Debug)]
-pub(crate) struct Flight {
-    pub(crate) shows: Shows,
-    pub(super) awaited: Option<Awaited>,
+pub(crate) struct Flight<D: NativeDevice> {
+    pub(crate) shows: Shows<D::Event>,
+    pub(super) awaited: Option<Awaited<D>>,
     pub(crate) tag: Tag,
 }
 
-impl Flight {
+impl<D: NativeDevice> Flight<D> {
     /// The place of another queue that it ends behind.
     pub(crate) fn awaits(&self) -> Option<(QueueId, Position)> {
         let awaited = self.awaited.as_ref()?;
@@ -62,17 +71,17 @@ impl Flight {
 }
 
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) work: Work,
+pub(super) struct Held<D: NativeDevice> {
+    pub(super) work: Work<D>,
     pub(super) tag: Tag,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct State<D: NativeDevice> {
     /// The last position that has ended. The queue's counter shows it to others.
     pub(super) completed: u64,
-    pub(super) flight: VecDeque<Flight>,
-    pub(super) held: VecDeque<Held>,
+    pub(super) flight: VecDeque<Flight<D>>,
+    pub(super) held: VecDeque<Held<D>>,
     pub(super) is_running: bool,
     /// A failure stops what comes behind it.
     pub(super) is_poisoned: bool,
@@ -80,7 +89,7 @@ pub(super) struct State {
     /// Positions up to here that were held when the queue was aborted.
     pub(super) aborted: u64,
     /// Who is told when a position has ended.
-    pub(super) watchers: Vec<(u64, Watcher)>,
+    pub(super) watchers: Vec<(u64, Watcher<D>)>,
     /// The position in flight whose end the driver or another queue will tell us of; zero if there is none.
     pub(super) armed: u64,
     /// The held position that somebody else will tell us may go on; zero if there is none.
@@ -105,17 +114,17 @@ impl Verdict {
 }
 
 /// How far another queue's command has come.
-pub(super) enum Reach {
+pub(super) enum Reach<E> {
     /// It has ended.
     Ended,
     /// It ends with this event at the latest.
-    Event(Event),
+    Event(E),
     /// The host must resolve something first.
     Held,
 }
 
 /// A command that has nothing of its own to do, and keeps its place behind what it waits for.
-pub(super) fn skipped(awaited: Option<Awaited>, tag: Tag) -> Flight {
+pub(super) fn skipped<D: NativeDevice>(awaited: Option<Awaited<D>>, tag: Tag) -> Flight<D> {
     Flight {
         shows: Shows::Nothing,
         awaited,
@@ -123,7 +132,7 @@ pub(super) fn skipped(awaited: Option<Awaited>, tag: Tag) -> Flight {
     }
 }
 
-impl State {
+impl<D: NativeDevice> State<D> {
     pub(super) fn new(on_failure: OnFailure) -> Self {
         Self {
             completed: 0,
@@ -155,7 +164,7 @@ impl State {
     }
 
     /// Puts the host function at the front of what is held into flight. Nobody else takes it or passes it from now on.
-    pub(super) fn begin_function(&mut self) -> Option<Held> {
+    pub(super) fn begin_function(&mut self) -> Option<Held<D>> {
         let held = self.held.pop_front()?;
         self.is_running = true;
         self.flight.push_back(Flight {
@@ -167,7 +176,7 @@ impl State {
     }
 
     /// How far the command at `position` has come.
-    pub(super) fn reach(&self, position: u64) -> Reach {
+    pub(super) fn reach(&self, position: u64) -> Reach<D::Event> {
         if position <= self.completed {
             return Reach::Ended;
         }
@@ -187,7 +196,7 @@ impl State {
     }
 
     /// Takes out who is to be told by now.
-    pub(super) fn due(&mut self) -> Vec<Watcher> {
+    pub(super) fn due(&mut self) -> Vec<Watcher<D>> {
         let completed = self.completed;
         let due = self
             .watchers
@@ -196,12 +205,12 @@ impl State {
     }
 }
 
-impl Core {
+impl<D: NativeDevice> Core<D> {
     /// Notes a failure, met at `position`; the first in the queue's order stays. What waits is known to fail when it is
     /// looked at, which may be before the driver tells of a command in front of it.
-    pub(super) fn fail(&self, state: &mut State, position: u64, error: DriverError, tag: &Tag) {
+    pub(super) fn fail(&self, state: &mut State<D>, position: u64, error: DriverError, tag: &Tag) {
         if error.is_device_lost() {
-            self.device.lose();
+            self.device.standing().lose();
         }
         state.is_poisoned = true;
         let position = Position::new(position);

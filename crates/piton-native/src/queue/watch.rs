@@ -12,20 +12,20 @@ use super::{
     pump::Fired,
     state::{Awaited, Shows, State},
 };
-use crate::ffi::event::Listener;
+use crate::backend::{Listener, NativeDevice, NativeEvent};
 use std::{fmt, sync::Arc, task::Waker};
 
 /// Who is told.
-pub(crate) enum Watcher {
+pub(crate) enum Watcher<D: NativeDevice> {
     /// A task.
     Waker(Waker),
     /// Threads that sleep on the queue's bell.
     Sleeper,
     /// A queue that may go on.
-    Queue(Arc<Core>),
+    Queue(Arc<Core<D>>),
 }
 
-impl fmt::Debug for Watcher {
+impl<D: NativeDevice> fmt::Debug for Watcher<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Waker(_) => "Waker",
@@ -36,23 +36,23 @@ impl fmt::Debug for Watcher {
 }
 
 /// An event of the queue's is over: the driver says so, on a thread of its own.
-impl Listener for Core {
+impl<D: NativeDevice> Listener for Core<D> {
     fn over(self: Arc<Self>) {
-        let shared = Arc::clone(&self.device.shared);
-        shared.completion.post(self);
+        let driven = Arc::clone(self.device.driven());
+        driven.completion.post(self);
     }
 }
 
-impl Core {
+impl<D: NativeDevice> Core<D> {
     /// Tells `watcher` when `position` has ended. False if it has: then nobody is told.
-    pub(crate) fn watch(self: &Arc<Self>, position: u64, watcher: Watcher) -> bool {
+    pub(crate) fn watch(self: &Arc<Self>, position: u64, watcher: Watcher<D>) -> bool {
         self.look();
         let mut state = self.state.lock();
         if state.completed >= position {
             return false;
         }
         // Threads on one bell need one entry: those whose deadline passed left theirs.
-        let is_there = |(at, known): &(u64, Watcher)| {
+        let is_there = |(at, known): &(u64, Watcher<D>)| {
             *at == position && matches!((known, &watcher), (Watcher::Sleeper, Watcher::Sleeper))
         };
         if !state.watchers.iter().any(is_there) {
@@ -67,7 +67,7 @@ impl Core {
     /// Sees to it that somebody tells us when the lowest watched position in flight has ended. Returns the place of
     /// another queue that is to be watched for that, by the caller and without the lock: see [`follow`](Self::follow).
     #[must_use]
-    pub(super) fn arm(self: &Arc<Self>, state: &mut State) -> Option<Awaited> {
+    pub(super) fn arm(self: &Arc<Self>, state: &mut State<D>) -> Option<Awaited<D>> {
         let lowest = state.watchers.iter().map(|(position, _)| *position).min()?;
         let target = lowest.min(state.issued());
         if target <= state.completed || (state.completed < state.armed && state.armed <= target) {
@@ -82,7 +82,7 @@ impl Core {
                     match event.tell(Arc::clone(self)) {
                         Ok(()) => state.armed = position,
                         // Nobody will tell: the completion thread asks at once, and again.
-                        Err(_) => self.device.shared.completion.post(Arc::clone(self)),
+                        Err(_) => self.device.driven().completion.post(Arc::clone(self)),
                     }
                     return None;
                 }
@@ -98,19 +98,19 @@ impl Core {
     }
 
     /// Watches the place of another queue for this one.
-    pub(super) fn follow(self: &Arc<Self>, other: Option<Awaited>) {
+    pub(super) fn follow(self: &Arc<Self>, other: Option<Awaited<D>>) {
         let Some(other) = other else {
             return;
         };
         let watcher = Watcher::Queue(Arc::clone(self));
         if !other.queue.watch(other.position, watcher) {
             // It has ended meanwhile; whoever called us may hold a place in a loop over queues, so another thread looks.
-            self.device.shared.completion.post(Arc::clone(self));
+            self.device.driven().completion.post(Arc::clone(self));
         }
     }
 
     /// Tells who is due. Queues that may go on are put on the list.
-    pub(super) fn tell(&self, due: Vec<Watcher>, list: &mut Vec<(Arc<Self>, Fired)>) {
+    pub(super) fn tell(&self, due: Vec<Watcher<D>>, list: &mut Vec<(Arc<Self>, Fired)>) {
         for watcher in due {
             match watcher {
                 Watcher::Waker(waker) => waker.wake(),

@@ -3,7 +3,7 @@
 //! # Protocol
 //! [`retire`](Core::retire) looks at the events of what is in flight, oldest first, and stores the counter with Release.
 //! Before that it waits for the last event it found complete, which returns at once and makes the device's writes visible:
-//! a look at an event's status alone does not (OpenCL 3.0, `clGetEventInfo`, is no point of synchronisation).
+//! a look at an event's status alone need not (OpenCL 3.0, `clGetEventInfo`, is no point of synchronisation).
 //!
 //! A wait for another queue ends only when that queue's counter is there, whatever its own event says: drivers end what
 //! depends on a failed command at once.
@@ -13,15 +13,12 @@ use super::{
     pump::Fired,
     state::{Awaited, Flight, Shows, State},
 };
-use crate::{
-    ffi::{Event, event::Progress},
-    status::Status,
-};
+use crate::backend::{NativeDevice, NativeEvent, Progress, VendorStatus};
 use piton_driver::{DriverError, ErrorKind, Position};
 use piton_sync::atomic::Ordering;
 use std::sync::Arc;
 
-impl Awaited {
+impl<D: NativeDevice> Awaited<D> {
     pub(super) fn has_ended(&self) -> bool {
         self.queue.completed.load(Ordering::Acquire) >= self.position
     }
@@ -36,7 +33,7 @@ impl Awaited {
     }
 }
 
-impl Core {
+impl<D: NativeDevice> Core<D> {
     /// Ends what has ended; tells who is due; sees to it that the rest will be told.
     pub(super) fn settle(self: &Arc<Self>, fired: Fired, list: &mut Vec<(Arc<Self>, Fired)>) {
         self.look();
@@ -88,8 +85,8 @@ impl Core {
 
     /// Ends, oldest first, what has ended. Returns the place of another queue that the oldest waits for, if it is that
     /// alone.
-    pub(super) fn retire(&self, state: &mut State) -> Option<Awaited> {
-        let mut last: Option<Event> = None;
+    pub(super) fn retire(&self, state: &mut State<D>) -> Option<Awaited<D>> {
+        let mut last: Option<D::Event> = None;
         let (before, mut blocked) = (state.completed, None);
         while let Some(front) = state.flight.front() {
             let failed = match &front.shows {
@@ -117,7 +114,7 @@ impl Core {
                 self.fail(state, position, error, &flight.tag);
             }
             state.completed = position;
-            self.device.trace.record(self, position, &flight);
+            self.device.standing().trace.record(self, position, &flight);
             if let Shows::Event(event) = flight.shows {
                 last = Some(event);
             }
@@ -132,10 +129,10 @@ impl Core {
     }
 
     /// Why a command failed that is over.
-    fn failure_of(&self, flight: &Flight, status: Option<Status>) -> Option<DriverError> {
+    fn failure_of(&self, flight: &Flight<D>, status: Option<D::Status>) -> Option<DriverError> {
         let inherited = flight.awaited.as_ref().and_then(Awaited::failure);
         let operation = flight.tag.operation;
-        let own = status.map(|status| status.error(operation, self.device.info.id));
+        let own = status.map(|status| status.error(operation, self.device.info().id));
         inherited.map(|kind| self.error(kind, operation)).or(own)
     }
 }

@@ -1,15 +1,13 @@
-//! Semaphores: numbers of the host's, as OpenCL has none. Queues that wait for one hold their commands until it is raised.
+//! Semaphores: numbers of the host's. Queues that wait for one hold their commands until it is raised.
 
 #![expect(unsafe_code, reason = "implements the contract")]
 
 use crate::{
-    device::OpenClDevice,
-    driver::Shared,
+    Driven,
+    backend::NativeDevice,
     queue::{Core, Fired, advance},
 };
-use piton_driver::{
-    DeviceId, DriverError, ErrorKind, Operation, Semaphore, Semaphores, SignalledBy,
-};
+use piton_driver::{DeviceId, DriverError, ErrorKind, Operation, Semaphore, SignalledBy};
 use piton_sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -18,29 +16,31 @@ use std::{any::Any, sync::Arc};
 
 /// What queues hold of a semaphore.
 #[derive(Debug)]
-pub(crate) struct SemaphoreCore {
-    shared: Arc<Shared>,
+pub(crate) struct SemaphoreCore<D: NativeDevice> {
+    driven: Arc<Driven<D>>,
     device: DeviceId,
     signalled_by: SignalledBy,
     /// Stored under the lock with Release; loaded with Acquire, so that who reads it sees what came before the signal.
     value: AtomicU64,
     /// Queues that wait, and what for.
-    waiting: Mutex<Vec<(u64, Arc<Core>)>>,
+    waiting: Mutex<Vec<(u64, Arc<Core<D>>)>>,
 }
 
 /// A handle.
 #[derive(Debug)]
-pub(crate) struct OpenClSemaphore(Arc<SemaphoreCore>);
+pub(crate) struct HostSemaphore<D: NativeDevice>(Arc<SemaphoreCore<D>>);
 
 /// This backend's semaphore behind the contract's, if it is one.
-pub(crate) fn core_of(semaphore: &dyn Semaphore) -> Option<&Arc<SemaphoreCore>> {
-    let own = (semaphore as &dyn Any).downcast_ref::<OpenClSemaphore>();
+pub(crate) fn core_of<D: NativeDevice>(
+    semaphore: &dyn Semaphore,
+) -> Option<&Arc<SemaphoreCore<D>>> {
+    let own = (semaphore as &dyn Any).downcast_ref::<HostSemaphore<D>>();
     own.map(|own| &own.0)
 }
 
-impl SemaphoreCore {
-    pub(crate) fn is_of(&self, shared: &Arc<Shared>) -> bool {
-        Arc::ptr_eq(&self.shared, shared)
+impl<D: NativeDevice> SemaphoreCore<D> {
+    pub(crate) fn is_of(&self, driven: &Arc<Driven<D>>) -> bool {
+        Arc::ptr_eq(&self.driven, driven)
     }
 
     pub(crate) fn value(&self) -> u64 {
@@ -48,7 +48,7 @@ impl SemaphoreCore {
     }
 
     /// Lets `queue` go on when the value is reached. False if it is.
-    pub(crate) fn watch(&self, value: u64, queue: &Arc<Core>) -> bool {
+    pub(crate) fn watch(&self, value: u64, queue: &Arc<Core<D>>) -> bool {
         let mut waiting = self.waiting.lock();
         if self.value() >= value {
             return false;
@@ -59,7 +59,7 @@ impl SemaphoreCore {
 
     /// Raises the value, unless it is as high already. The queues that may go on now, for the caller to advance when it
     /// holds no lock.
-    pub(crate) fn raise(&self, value: u64) -> Vec<Arc<Core>> {
+    pub(crate) fn raise(&self, value: u64) -> Vec<Arc<Core<D>>> {
         let mut waiting = self.waiting.lock();
         if value <= self.value() {
             return Vec::new();
@@ -72,7 +72,7 @@ impl SemaphoreCore {
 
 // SAFETY: the value is raised under the lock and never lowered; a queue raises it when everything before has ended, which
 // it saw with Acquire before it stored with Release.
-unsafe impl Semaphore for OpenClSemaphore {
+unsafe impl<D: NativeDevice> Semaphore for HostSemaphore<D> {
     fn value(&self) -> u64 {
         self.0.value()
     }
@@ -96,19 +96,21 @@ unsafe impl Semaphore for OpenClSemaphore {
     }
 }
 
-impl Semaphores for OpenClDevice {
-    fn create(
-        &self,
-        initial: u64,
-        signalled_by: SignalledBy,
-    ) -> Result<Arc<dyn Semaphore>, DriverError> {
-        self.alive(Operation::CreateSemaphore)?;
-        Ok(Arc::new(OpenClSemaphore(Arc::new(SemaphoreCore {
-            shared: Arc::clone(&self.shared),
-            device: self.info.id,
-            signalled_by,
-            value: AtomicU64::new(initial),
-            waiting: Mutex::default(),
-        }))))
-    }
+/// The body of [`piton_driver::Semaphores::create`] on a device.
+///
+/// # Errors
+/// [`DeviceLost`](ErrorKind::DeviceLost).
+pub fn create_semaphore<D: NativeDevice>(
+    device: &D,
+    initial: u64,
+    signalled_by: SignalledBy,
+) -> Result<Arc<dyn Semaphore>, DriverError> {
+    device.standing().alive(Operation::CreateSemaphore)?;
+    Ok(Arc::new(HostSemaphore(Arc::new(SemaphoreCore {
+        driven: Arc::clone(device.driven()),
+        device: device.info().id,
+        signalled_by,
+        value: AtomicU64::new(initial),
+        waiting: Mutex::default(),
+    }))))
 }

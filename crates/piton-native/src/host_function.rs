@@ -5,12 +5,10 @@
 //! no more threads than queues.
 
 use crate::{
-    device::OpenClDevice,
-    queue::{Core, OpenClQueue, Tag},
+    backend::NativeDevice,
+    queue::{Core, InOrderQueue, Tag},
 };
-use piton_driver::{
-    Admission, DriverError, ErrorKind, HostFunction, HostFunctions, Operation, Origin, Queue,
-};
+use piton_driver::{Admission, DriverError, ErrorKind, HostFunction, Operation, Origin, Queue};
 use piton_sync::{Condvar, Mutex, thread};
 use std::{
     any::Any,
@@ -20,31 +18,37 @@ use std::{
     sync::Arc,
 };
 
-type Job = (Arc<Core>, HostFunction);
+type Job<D> = (Arc<Core<D>>, HostFunction);
 
-#[derive(Default)]
-struct Jobs {
-    waiting: VecDeque<Job>,
+struct Jobs<D: NativeDevice> {
+    waiting: VecDeque<Job<D>>,
     idle: usize,
     is_closed: bool,
 }
 
-#[derive(Default)]
-struct Office {
-    jobs: Mutex<Jobs>,
+struct Office<D: NativeDevice> {
+    jobs: Mutex<Jobs<D>>,
     bell: Condvar,
 }
 
 /// The threads that run host functions. Dropping it lets them end.
-pub(crate) struct Functions(Arc<Office>);
+pub(crate) struct Functions<D: NativeDevice>(Arc<Office<D>>);
 
-impl Functions {
+impl<D: NativeDevice> Functions<D> {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Office::default()))
+        let jobs = Jobs {
+            waiting: VecDeque::new(),
+            idle: 0,
+            is_closed: false,
+        };
+        Self(Arc::new(Office {
+            jobs: Mutex::new(jobs),
+            bell: Condvar::new(),
+        }))
     }
 
     /// Runs a function of a queue's soon, and tells the queue when it has returned.
-    pub(crate) fn run(&self, core: Arc<Core>, function: HostFunction) {
+    pub(crate) fn run(&self, core: Arc<Core<D>>, function: HostFunction) {
         let mut jobs = self.0.jobs.lock();
         jobs.waiting.push_back((core, function));
         let has_idle = jobs.idle >= jobs.waiting.len();
@@ -54,7 +58,7 @@ impl Functions {
             return;
         }
         let office = Arc::clone(&self.0);
-        let builder = thread::Builder::new().name("piton-opencl-host".to_owned());
+        let builder = thread::Builder::new().name(format!("piton-{}-host", D::NAME));
         if builder.spawn(move || serve(&office)).is_err() {
             // No thread to be had: better on this one than never.
             let job = self.0.jobs.lock().waiting.pop_back();
@@ -65,14 +69,14 @@ impl Functions {
     }
 }
 
-impl Drop for Functions {
+impl<D: NativeDevice> Drop for Functions<D> {
     fn drop(&mut self) {
         self.0.jobs.lock().is_closed = true;
         self.0.bell.notify_all();
     }
 }
 
-fn serve(office: &Office) {
+fn serve<D: NativeDevice>(office: &Office<D>) {
     let mut jobs = office.jobs.lock();
     loop {
         while let Some(job) = jobs.waiting.pop_front() {
@@ -89,38 +93,40 @@ fn serve(office: &Office) {
     }
 }
 
-fn carry_out((core, function): Job) {
+fn carry_out<D: NativeDevice>((core, function): Job<D>) {
     let result = catch_unwind(AssertUnwindSafe(function));
     core.function_ended(result.is_err());
 }
 
-impl HostFunctions for OpenClDevice {
-    fn call(
-        &self,
-        queue: &dyn Queue,
-        function: &mut Option<HostFunction>,
-        origin: Origin,
-    ) -> Result<Admission, DriverError> {
-        let operation = Operation::CallHost;
-        self.alive(operation)?;
-        let own = (queue as &dyn Any).downcast_ref::<OpenClQueue>();
-        let own = own.filter(|own| std::ptr::eq(&raw const *own.core().device, self));
-        let foreign = ErrorKind::ForeignObject {
-            given: queue.device(),
-        };
-        let own = own.ok_or_else(|| DriverError::new(foreign, operation, self.info.id))?;
-        let tag = Tag {
-            operation,
-            origin,
-            bytes: 0,
-            kernel: None,
-            peer: None,
-        };
-        Ok(own.core().call(function, tag))
-    }
+/// The body of [`piton_driver::HostFunctions::call`] on a device.
+///
+/// # Errors
+/// As the contract says.
+pub fn call_host<D: NativeDevice>(
+    device: &D,
+    queue: &dyn Queue,
+    function: &mut Option<HostFunction>,
+    origin: Origin,
+) -> Result<Admission, DriverError> {
+    let operation = Operation::CallHost;
+    device.standing().alive(operation)?;
+    let own = (queue as &dyn Any).downcast_ref::<InOrderQueue<D>>();
+    let own = own.filter(|own| std::ptr::eq(&raw const *own.core().device, device));
+    let foreign = ErrorKind::ForeignObject {
+        given: queue.device(),
+    };
+    let own = own.ok_or_else(|| device.refusal(foreign, operation))?;
+    let tag = Tag {
+        operation,
+        origin,
+        bytes: 0,
+        kernel: None,
+        peer: None,
+    };
+    Ok(own.core().call(function, tag))
 }
 
-impl fmt::Debug for Functions {
+impl<D: NativeDevice> fmt::Debug for Functions<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Functions").finish_non_exhaustive()
     }

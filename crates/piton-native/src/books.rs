@@ -1,11 +1,11 @@
-//! Which ranges of addresses are live: what OpenCL does not tell, and no copy may miss.
+//! Which ranges of addresses are live: what vendors do not tell, and no copy may miss.
 
 use piton_sync::Mutex;
 use std::collections::BTreeMap;
 
 /// Live ranges, apart from each other, by their starts, each with what its owner keeps of it.
 #[derive(Debug)]
-pub(crate) struct Books<T>(Mutex<BTreeMap<u64, (u64, T)>>);
+pub struct Books<T>(Mutex<BTreeMap<u64, (u64, T)>>);
 
 impl<T> Default for Books<T> {
     fn default() -> Self {
@@ -15,24 +15,24 @@ impl<T> Default for Books<T> {
 
 impl<T> Books<T> {
     /// Notes a range.
-    pub(crate) fn insert(&self, start: u64, bytes: u64, kept: T) {
+    pub fn insert(&self, start: u64, bytes: u64, kept: T) {
         self.0.lock().insert(start, (bytes, kept));
     }
 
     /// Strikes the range that starts here out, if it is one `of` that kind; says how long it was, and what was kept.
-    pub(crate) fn remove(&self, start: u64, of: impl FnOnce(&T) -> bool) -> Option<(u64, T)> {
+    pub fn remove(&self, start: u64, of: impl FnOnce(&T) -> bool) -> Option<(u64, T)> {
         let mut books = self.0.lock();
         let is_it = books.get(&start).is_some_and(|(_, kept)| of(kept));
         if is_it { books.remove(&start) } else { None }
     }
 
     /// Whether one live range holds all of these bytes.
-    pub(crate) fn holds(&self, start: u64, bytes: u64) -> bool {
+    pub fn holds(&self, start: u64, bytes: u64) -> bool {
         self.holds_of(start, bytes, |_| true)
     }
 
     /// Whether one live range `of` that kind holds all of these bytes.
-    pub(crate) fn holds_of(&self, start: u64, bytes: u64, of: impl FnOnce(&T) -> bool) -> bool {
+    pub fn holds_of(&self, start: u64, bytes: u64, of: impl FnOnce(&T) -> bool) -> bool {
         let books = self.0.lock();
         let Some((first, (length, kept))) = books.range(..=start).next_back() else {
             return false;
