@@ -23,6 +23,7 @@
 //! In virtual time there are no workers: [`Engine::wait`] runs ready queues itself, one after the other, in an
 //! order that the seed decides.
 
+mod calls;
 mod offer;
 mod worker;
 
@@ -36,6 +37,7 @@ use crate::{
     ready::Ready,
     runner::Runner,
 };
+use calls::Calls;
 use offer::Offer;
 use piton_driver::{DriverError, ErrorKind, Operation, ResourceKind, WaitOutcome};
 use piton_sync::{
@@ -44,7 +46,6 @@ use piton_sync::{
     thread,
 };
 use std::{
-    collections::VecDeque,
     fmt,
     sync::{Arc, OnceLock, Weak},
     time::Instant,
@@ -62,8 +63,6 @@ enum Work {
 struct State {
     ready: Ready<Arc<QueueCore>>,
     offers: Vec<Offer>,
-    calls: VecDeque<HostCall>,
-    has_call_thread: bool,
     /// Workers that sleep until they are woken, and workers that nap.
     asleep: usize,
     napping: usize,
@@ -82,8 +81,6 @@ struct Shared {
     work: Condvar,
     /// Waiting host threads sleep here.
     hosts: Condvar,
-    /// The host functions' thread sleeps here.
-    calls: Condvar,
     pending: CachePadded<AtomicUsize>,
     /// Threads that could be woken for what is pending.
     resting: AtomicUsize,
@@ -105,6 +102,7 @@ pub(crate) struct Deadlock;
 /// The threads that run a machine. The last owner's drop lets them end once nothing is left to run.
 pub(crate) struct Engine {
     shared: Arc<Shared>,
+    calls: Arc<Calls<HostCall>>,
 }
 
 impl fmt::Debug for Engine {
@@ -149,6 +147,7 @@ impl Engine {
         let shared = Arc::new(Shared::new(clock));
         let engine = Arc::new(Self {
             shared: Arc::clone(&shared),
+            calls: Arc::new(Calls::new(HostCall::run)),
         });
         for _ in 0..workers {
             let shared = Arc::clone(&shared);
@@ -282,22 +281,10 @@ impl Engine {
         drop(state);
     }
 
-    /// Gives a host function to the thread that runs them, started when first needed; it is dropped where there
-    /// can be no such thread.
+    /// Gives a host function to the threads that run them, started when first needed; it is dropped where there
+    /// can be none.
     pub(crate) fn call_host(&self, call: HostCall) -> Result<(), DriverError> {
-        let mut state = self.shared.state.lock();
-        if !state.has_call_thread {
-            let shared = Arc::clone(&self.shared);
-            if let Err(error) = spawn("piton-sim host functions", move || shared.run_calls(), 1) {
-                drop(state);
-                drop(call);
-                return Err(error);
-            }
-            state.has_call_thread = true;
-        }
-        state.calls.push_back(call);
-        self.shared.calls.notify_one();
-        Ok(())
+        self.calls.hand_in(call).map_err(|(error, _dropped)| error)
     }
 
     /// Runs `function`, which may make something ready: meanwhile nobody concludes that nothing ever will be.
@@ -368,7 +355,8 @@ impl Drop for Engine {
         let mut state = self.shared.state.lock();
         state.is_closing = true;
         self.shared.work.notify_all();
-        self.shared.calls.notify_all();
+        drop(state);
+        self.calls.close();
     }
 }
 
@@ -382,8 +370,6 @@ impl Shared {
             state: CachePadded::new(Mutex::new(State {
                 ready: Ready::new(),
                 offers: Vec::new(),
-                calls: VecDeque::new(),
-                has_call_thread: false,
                 asleep: 0,
                 napping: 0,
                 hosts: 0,
@@ -393,7 +379,6 @@ impl Shared {
             })),
             work: Condvar::new(),
             hosts: Condvar::new(),
-            calls: Condvar::new(),
             pending: CachePadded::new(AtomicUsize::new(0)),
             resting: AtomicUsize::new(0),
             unannounced: AtomicU32::new(0),
@@ -402,21 +387,6 @@ impl Shared {
             started: Instant::now(),
             virtual_now: AtomicU64::new(0),
             host_now: AtomicU64::new(0),
-        }
-    }
-
-    fn run_calls(&self) {
-        let mut state = self.state.lock();
-        loop {
-            if let Some(call) = state.calls.pop_front() {
-                drop(state);
-                call.run();
-                state = self.state.lock();
-            } else if state.is_closing {
-                return;
-            } else {
-                self.calls.wait(&mut state);
-            }
         }
     }
 

@@ -8,7 +8,11 @@ use piton_driver::{ErrorKind, Operation};
 use piton_stream::{Stream, StreamError};
 use piton_sync::Mutex;
 use std::sync::Arc;
-use support::{Bench, work};
+use support::{
+    Bench,
+    simulated::{SimBench, machines},
+    work,
+};
 
 /// What a host function of a stream saw.
 type Seen = Arc<Mutex<Option<Result<(), StreamError>>>>;
@@ -79,6 +83,24 @@ fn waiting_through_another_streams_host_function_is_refused() {
     bench.machine.step(0);
     assert!(would_deadlock(&inner));
     assert_eq!(*outer.lock(), Some(Ok(())));
+}
+
+#[test]
+fn a_function_may_wait_for_another_streams_function() {
+    for config in machines() {
+        let bench = SimBench::new(config);
+        let (a, b) = (bench.stream("a"), Arc::new(bench.stream("b")));
+        let results = [seen(), seen()];
+        let (inner, of_a) = (Arc::clone(&b), results.clone());
+        a.call_host(move || {
+            let of_b = Arc::clone(&of_a[0]);
+            let called = inner.call_host(move || *of_b.lock() = Some(Ok(())));
+            *of_a[1].lock() = Some(called.and_then(|_| inner.synchronize()));
+        })
+        .unwrap();
+        a.synchronize().unwrap();
+        assert!(results.iter().all(|seen| *seen.lock() == Some(Ok(()))));
+    }
 }
 
 #[test]

@@ -159,6 +159,55 @@ fn a_stalled_stream_goes_on_by_itself() {
     }
 }
 
+type Function = Box<dyn FnOnce() + Send>;
+
+/// A function that hands the next stream one like itself and waits until that has returned.
+fn nested(mut streams: Vec<Stream>, returned: Arc<AtomicU32>) -> Function {
+    Box::new(move || {
+        if let Some(next) = streams.pop() {
+            let inner = nested(streams, Arc::clone(&returned));
+            next.call_host(inner).unwrap();
+            next.synchronize().unwrap();
+        }
+        returned.fetch_add(1, Ordering::AcqRel);
+    })
+}
+
+/// One thread would do for functions that wait for nothing.
+#[test]
+fn functions_run_while_others_wait_for_them() {
+    const DEPTH: u32 = 6;
+    for bench in benches() {
+        let returned = Arc::new(AtomicU32::new(0));
+        let streams: Vec<_> = (1..DEPTH).map(|_| bench.stream()).collect();
+        let first = bench.stream();
+        first
+            .call_host(nested(streams, Arc::clone(&returned)))
+            .unwrap();
+        watch(&returned, DEPTH);
+    }
+}
+
+/// What it waits for need not be the device's to know.
+#[test]
+fn a_function_runs_while_another_looks_for_what_it_writes() {
+    for bench in benches() {
+        let (a, b) = (bench.stream(), bench.stream());
+        let (flag, seen) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (looked_at, told) = (Arc::clone(&flag), Arc::clone(&seen));
+        a.call_host(move || {
+            let has_come = comes_within(LOOKS / 3, || looked_at.load(Ordering::Acquire) == 1);
+            told.store(1 + u32::from(has_come), Ordering::Release);
+        })
+        .unwrap();
+        a.flush().unwrap();
+        b.call_host(raises(&flag)).unwrap();
+        b.flush().unwrap();
+        assert!(comes(|| seen.load(Ordering::Acquire) > 0));
+        assert_eq!(seen.load(Ordering::Acquire), 2, "it looked in vain");
+    }
+}
+
 /// A machine with so many workers, each of which is in a kernel until the gate is opened.
 struct Held {
     _driver: SimDriver,

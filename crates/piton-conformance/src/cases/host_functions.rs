@@ -7,7 +7,7 @@ use crate::{
     stage::{Stage, end, finish},
     subject::Subject,
 };
-use piton_driver::{Admission, ErrorKind, HostFunction, HostFunctions};
+use piton_driver::{Admission, Device, ErrorKind, HostFunction, HostFunctions, Queue, WaitOutcome};
 use piton_sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
@@ -19,6 +19,7 @@ cases! { "host functions":
     a_host_function_runs_once_in_its_place [HostFunctions HostMemory],
     host_functions_of_one_queue_run_in_order [HostFunctions],
     a_host_function_may_submit [HostFunctions HostMemory],
+    a_host_function_may_wait_for_those_of_other_queues [HostFunctions],
     a_panic_in_a_host_function_fails_its_queue_only [HostFunctions],
     a_host_function_behind_a_failure_is_dropped_uncalled [HostFunctions],
     a_full_queue_leaves_the_function [HostFunctions Semaphores],
@@ -103,6 +104,40 @@ fn a_host_function_may_submit(subject: &Subject) -> Checked {
         calls.load(Ordering::Acquire),
         2,
         "both nested functions were taken and ran",
+    )
+}
+
+/// What the last of so many queues is given: a function that gives the queue before it one like itself, and waits for it.
+fn nested(
+    device: &Arc<dyn Device>,
+    mut queues: Vec<Arc<dyn Queue>>,
+    returned: &Arc<AtomicU64>,
+) -> HostFunction {
+    let (device, returned) = (Arc::clone(device), Arc::clone(returned));
+    Box::new(move || {
+        let below = queues.pop();
+        let is_good = below.is_none_or(|queue| {
+            let mut function = Some(nested(&device, queues, &returned));
+            let host = device.host_functions();
+            let taken = host.map(|host| host.call(&*queue, &mut function, Location::caller()));
+            matches!(taken, Some(Ok(Admission::Accepted(position)))
+                if queue.wait(position, None) == Ok(WaitOutcome::Reached))
+        });
+        returned.fetch_add(if is_good { 1 } else { 1000 }, Ordering::AcqRel);
+    })
+}
+
+fn a_host_function_may_wait_for_those_of_other_queues(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let (first, returned) = (stage.queue()?, Arc::new(AtomicU64::new(0)));
+    let queues = vec![stage.queue()?, stage.queue()?];
+    let mut function = Some(nested(&stage.device, queues, &returned));
+    accepted(host(&stage)?.call(&*first, &mut function, Location::caller()))?;
+    finish(&first)?;
+    ensure_eq(
+        returned.load(Ordering::Acquire),
+        3,
+        "each waited until the one below had returned",
     )
 }
 
