@@ -6,7 +6,9 @@
 mod support;
 
 use piton_graph::{GraphBuilder, PrivateMemory};
-use piton_sanitizer::{Hazard, Report};
+use piton_sanitizer::{Hazard, Listener, Report, SanitizerConfig};
+use piton_sync::Mutex;
+use std::sync::Arc;
 use support::{Bench, config, copies, fills, replay, submit};
 
 fn lines(report: &Report) -> [u32; 2] {
@@ -88,4 +90,35 @@ fn private_memory_that_had_another_use_begins_anew() {
         }
     }
     assert_eq!(bench.reports(), []);
+}
+
+#[test]
+fn a_listener_may_replay_another_graph_when_it_is_told_of_one() {
+    let other = Arc::new(Mutex::new(None));
+    let taken = Arc::clone(&other);
+    let listener: Listener = Arc::new(move |_: &Report| {
+        if let Some((mut executable, stream)) = taken.lock().take() {
+            replay(&mut executable, &stream).unwrap();
+        }
+    });
+    let listener = Some(listener);
+    let bench = Bench::watched(
+        config(),
+        SanitizerConfig {
+            listener,
+            ..SanitizerConfig::default()
+        },
+    );
+    let racing = |data| {
+        let mut builder = GraphBuilder::new();
+        builder.add(fills(data, 1), &[]).unwrap();
+        builder.add(fills(data, 1), &[]).unwrap();
+        let graph = builder.finish(PrivateMemory::new());
+        graph.instantiate(&bench.device).unwrap()
+    };
+    *other.lock() = Some((racing(bench.buffer()), bench.stream("other")));
+    replay(&mut racing(bench.buffer()), &bench.stream("s")).unwrap();
+    assert!(other.lock().is_none(), "the listener was told");
+    let replays = bench.reports().into_iter().map(|report| report.times);
+    assert_eq!(replays.sum::<u64>(), 2, "both were compared");
 }

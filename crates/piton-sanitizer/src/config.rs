@@ -15,7 +15,8 @@ pub enum Response {
 }
 
 /// Called with each report whose two places were not reported before. It is called under no lock, on the thread
-/// that made the second of them known.
+/// that made the second of them known, and may use the runtime. A panic of it ends there: the command it was told of
+/// may be under way, and goes on as if nothing had happened.
 pub type Listener = Arc<dyn Fn(&Report) + Send + Sync>;
 
 /// How a sanitizer behaves. The default keeps the first thousand reports and refuses nothing.

@@ -1,7 +1,8 @@
 //! The sanitizer: what a runtime tells it, and what it has found.
 
 use crate::{
-    Author, Effect, FunctionId, GraphFootprint, Report, Response, SanitizerConfig, SignalId, Space,
+    Author, Effect, FunctionId, GraphFootprint, Listener, Report, Response, SanitizerConfig,
+    SignalId, Space,
     clock::Clock,
     lane::Step,
     ledger::Ledger,
@@ -14,7 +15,12 @@ use piton_sync::{
     atomic::{AtomicU64, Ordering},
 };
 use piton_timeline::{Frontier, LaneId, Timepoint};
-use std::{fmt, ptr::NonNull, sync::Arc};
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr::NonNull,
+    sync::Arc,
+};
 
 #[derive(Debug)]
 struct State {
@@ -299,8 +305,16 @@ impl Sanitizer {
         met.retain(|report| state.ledger.add(report));
         drop(guard);
         if let Some(listener) = &self.config.listener {
-            met.iter().for_each(|report| listener(report));
+            met.iter().for_each(|report| tell(listener, report));
         }
+    }
+}
+
+/// Calls a listener. Its panic ends here: who tells of a command that was taken has yet to note what the command uses.
+fn tell(listener: &Listener, report: &Report) {
+    if let Err(thrown) = catch_unwind(AssertUnwindSafe(|| listener(report))) {
+        // Dropping it may panic in its turn.
+        Box::leak(thrown);
     }
 }
 

@@ -141,14 +141,24 @@ impl Witness {
 
     /// What the nodes of a graph touch, from its next replay on.
     pub(crate) fn graph(&self, graph: &Arc<dyn ExecutableGraph>, footprint: &Arc<GraphFootprint>) {
+        // The sanitizer may call a listener, which may replay graphs: the lock is not held then.
+        if self.learn_graph(graph, footprint) {
+            self.sanitizer.graph(footprint);
+        }
+    }
+
+    /// Remembers what the nodes of a graph touch. Whether that is news.
+    fn learn_graph(
+        &self,
+        graph: &Arc<dyn ExecutableGraph>,
+        footprint: &Arc<GraphFootprint>,
+    ) -> bool {
         let address = Arc::as_ptr(graph).cast::<()>().addr();
         let mut graphs = self.graphs.lock();
         if let Some(known) = graphs.get_mut(&address) {
-            if !Arc::ptr_eq(&known.footprint, footprint) {
-                known.footprint = Arc::clone(footprint);
-                self.sanitizer.graph(footprint);
-            }
-            return;
+            let is_news = !Arc::ptr_eq(&known.footprint, footprint);
+            known.footprint = Arc::clone(footprint);
+            return is_news;
         }
         graphs.retain(|_, known| known.graph.strong_count() > 0);
         let known = KnownGraph {
@@ -156,7 +166,7 @@ impl Witness {
             footprint: Arc::clone(footprint),
         };
         graphs.insert(address, known);
-        self.sanitizer.graph(footprint);
+        true
     }
 
     fn effect(&self, registry: &Registry, command: &Command<'_>, stream: &Stream) -> Effect {

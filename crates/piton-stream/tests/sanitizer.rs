@@ -8,7 +8,7 @@ use piton_driver::{
     Command, Comparison, Device, DeviceId, DevicePtr, Driver, FillPattern, MemoryWait, MemoryWord,
     Operation, SignalledBy, WaitOutcome,
 };
-use piton_sanitizer::{Action, Hazard, Response, Sanitizer, SanitizerConfig};
+use piton_sanitizer::{Action, Hazard, Listener, Report, Response, Sanitizer, SanitizerConfig};
 use piton_sim::{DeviceConfig, ScheduleOrder, SimConfig, SimDriver};
 use piton_stream::{
     Event, Facet, Semaphore, Stream, StreamError, StreamOptions, Streams, Submission, Waited,
@@ -17,6 +17,7 @@ use piton_sync::thread;
 use piton_timeline::{Timeline, Timepoint};
 use std::{
     future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, mpsc},
 };
 
@@ -328,6 +329,30 @@ fn a_refusing_sanitizer_keeps_the_race_from_the_device() {
     compute.wait(&load.record()).unwrap();
     fill(&compute, bench.at);
     assert_eq!(bench.kinds(), [Hazard::WriteWrite]);
+}
+
+#[test]
+fn a_listener_that_panics_keeps_nobody_from_learning_what_was_submitted() {
+    for response in [Response::Report, Response::Refuse] {
+        let listener: Listener = Arc::new(|_: &Report| panic!("the listener's own"));
+        let watched = SanitizerConfig {
+            response,
+            listener: Some(listener),
+            ..SanitizerConfig::default()
+        };
+        let bench = Bench::new(config(), watched);
+        let (load, compute) = (bench.stream("load"), bench.stream("compute"));
+        fill(&load, bench.at);
+        let submitted = catch_unwind(AssertUnwindSafe(|| try_fill(&compute, bench.at)));
+        match submitted.unwrap() {
+            Ok(point) => assert_eq!((response, point), (Response::Report, compute.now())),
+            Err(error) => {
+                assert_eq!(response, Response::Refuse);
+                assert!(matches!(error, StreamError::Hazard(_)));
+            }
+        }
+        assert_eq!(bench.kinds(), [Hazard::WriteWrite]);
+    }
 }
 
 #[test]

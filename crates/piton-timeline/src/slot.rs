@@ -69,6 +69,15 @@ struct Source {
     base: u64,
 }
 
+/// A new lane in a slot.
+pub(crate) struct Settled {
+    pub(crate) generation: u32,
+    pub(crate) base: u64,
+    /// The source of the lane before it, to be dropped under no lock: it may be the last handle of a queue, and of what
+    /// the queue's commands keep.
+    pub(crate) former: Option<Arc<dyn Progress>>,
+}
+
 /// The counters of one lane.
 pub(crate) struct Slot {
     done: CachePadded<AtomicU64>,
@@ -206,11 +215,11 @@ impl Slot {
         });
     }
 
-    /// Gives the drained slot to a new lane. Called under the timeline's lock. Returns generation and base.
+    /// Gives the drained slot to a new lane. Called under the timeline's lock.
     ///
     /// All under the source's lock, so that the old tenant's source can say nothing once the new tenant's
     /// words are being written.
-    pub(crate) fn settle(&self, progress: Option<Arc<dyn Progress>>, is_first: bool) -> (u32, u64) {
+    pub(crate) fn settle(&self, progress: Option<Arc<dyn Progress>>, is_first: bool) -> Settled {
         let mut source = self.source.lock();
         let base = self.submitted();
         let generation = self.generation().saturating_add(u32::from(!is_first));
@@ -218,11 +227,12 @@ impl Slot {
         self.failed.store(NOT_FAILED, Ordering::Release);
         self.clock.lock().clear();
         let new = progress.map(|progress| Source { progress, base });
-        let old = mem::replace(&mut *source, new);
-        drop(source);
-        // The source's own destructor runs under no lock of the slot.
-        drop(old);
-        (generation, base)
+        let former = mem::replace(&mut *source, new);
+        Settled {
+            generation,
+            base,
+            former: former.map(|source| source.progress),
+        }
     }
 
     /// Forgets the source of a drained lane.

@@ -80,11 +80,15 @@ impl Timeline {
             .ok_or(TimelineError::TooManyLanes { limit })?;
         let (chunk, at) = place_of(given.index);
         let chunk = self.chunks[chunk].get_or_init(make_chunk);
-        let (generation, base) = chunk[at].settle(progress, given.is_first);
+        let settled = chunk[at].settle(progress, given.is_first);
         drop(vacancies);
-        let index = given.index;
-        let id = LaneId { index, generation };
-        Ok(Lane::new(Arc::clone(self), Arc::clone(chunk), id, base))
+        drop(settled.former);
+        let id = LaneId {
+            index: given.index,
+            generation: settled.generation,
+        };
+        let (timeline, chunk) = (Arc::clone(self), Arc::clone(chunk));
+        Ok(Lane::new(timeline, chunk, id, settled.base))
     }
 
     /// Whether everything up to the point is done. Does not block: one load if it is known, else the lane's

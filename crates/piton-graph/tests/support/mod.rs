@@ -59,7 +59,11 @@ impl Bench {
 
     /// Its streams are watched by a sanitizer.
     pub(crate) fn sanitized(config: SimConfig) -> Self {
-        let sanitizer = Arc::new(Sanitizer::new(SanitizerConfig::default()));
+        Self::watched(config, SanitizerConfig::default())
+    }
+
+    pub(crate) fn watched(config: SimConfig, sanitizer: SanitizerConfig) -> Self {
+        let sanitizer = Arc::new(Sanitizer::new(sanitizer));
         Self::with(config, Streams::sanitized(Timeline::new(), sanitizer))
     }
 

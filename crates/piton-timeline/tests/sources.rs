@@ -1,0 +1,51 @@
+//! Sources of completions are somebody else's: their destructors may do what they like.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use piton_sync::atomic::{AtomicU64, Ordering};
+use piton_timeline::{Progress, Timeline};
+use std::sync::Arc;
+
+/// A source whose end makes and ends a lane, as the last handle of a queue may: what the queue keeps is a program's.
+struct MakesLanes {
+    timeline: Arc<Timeline>,
+    completed: Arc<AtomicU64>,
+    ended: Arc<AtomicU64>,
+}
+
+impl Progress for MakesLanes {
+    fn completed(&self) -> u64 {
+        self.completed.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for MakesLanes {
+    fn drop(&mut self) {
+        drop(self.timeline.register(None).unwrap());
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn the_source_of_a_slots_former_lane_is_dropped_under_no_lock() {
+    let timeline = Timeline::new();
+    let counters = [0, 1].map(|_| Arc::new(AtomicU64::new(0)));
+    let [completed, ended] = counters.clone();
+    let source = MakesLanes {
+        timeline: Arc::clone(&timeline),
+        completed,
+        ended,
+    };
+    let lane = timeline.register(Some(Arc::new(source))).unwrap();
+    let index = lane.id().index;
+    lane.submit(1);
+    drop(lane);
+    // It has not ended, so its slot keeps it; and it has by the time that another lane takes the slot.
+    let [completed, ended] = counters;
+    assert_eq!(ended.load(Ordering::Relaxed), 0);
+    completed.store(1, Ordering::Release);
+    let next = timeline.register(None).unwrap();
+    assert_eq!(next.id().index, index, "the slot has a new lane");
+    assert_eq!(ended.load(Ordering::Relaxed), 1);
+}
