@@ -8,6 +8,7 @@
 //! `docs/benchmarks.md`.
 
 mod clock;
+mod copies;
 mod general;
 mod host_device;
 mod locked;
@@ -25,7 +26,7 @@ struct Options {
     /// A run of a second or two, to see that it runs.
     #[arg(long)]
     quick: bool,
-    /// Only the part whose name contains this: threads, locking, waste.
+    /// Only the part whose name contains this: threads, copies, locking, waste.
     #[arg(long)]
     only: Option<String>,
     /// A folder of recorded traces; without one the waste is not measured.
@@ -46,6 +47,9 @@ fn main() {
     let is_full = options.bench && !options.quick;
     if is_wanted("threads") {
         println!("{}", threads::table(is_full));
+    }
+    if is_wanted("copies") {
+        println!("{}", copies::table(is_full));
     }
     if is_wanted("locking") {
         println!("{}", locking::table(is_full));

@@ -64,44 +64,6 @@ impl Stream {
         Ok(Transfer::new(dst, self.raw().record()))
     }
 
-    /// Copies ordinary memory to the device, through page-locked memory of the pool. `src` is free again when
-    /// the call returns; the copy runs in stream order.
-    ///
-    /// # Errors
-    /// As [`copy_to_device`](Self::copy_to_device), and [`Pinned`](BufferError::Pinned).
-    #[track_caller]
-    pub fn write<'a, T: Pod>(
-        &self,
-        dst: impl Into<DeviceSliceMut<'a, T>>,
-        src: &[T],
-    ) -> Result<(), BufferError> {
-        let mut staged = self.pinned(src.len())?;
-        staged.as_mut_slice().copy_from_slice(src);
-        // The staged memory goes back to its pool behind the copy.
-        drop(self.copy_to_device(staged, dst)?);
-        Ok(())
-    }
-
-    /// Copies from the device into a vector. Blocks until it is there.
-    ///
-    /// # Errors
-    /// As [`copy_to_host`](Self::copy_to_host), [`Pinned`](BufferError::Pinned), and
-    /// [`Stream`](BufferError::Stream) if the copy or work before it failed.
-    #[track_caller]
-    pub fn read<'a, T: Pod>(
-        &self,
-        src: impl Into<DeviceSlice<'a, T>>,
-    ) -> Result<Vec<T>, BufferError> {
-        let src = src.into();
-        let (elements, element_bytes) = (src.len(), size_of::<T>() as u64);
-        let len = usize::try_from(elements).map_err(|_| BufferError::InvalidLength {
-            elements,
-            element_bytes,
-        })?;
-        let landed = self.copy_to_host(src, self.pinned(len)?)?.wait()?;
-        Ok(landed.as_slice().to_vec())
-    }
-
     /// Copies elements between two buffers of this device.
     ///
     /// # Errors

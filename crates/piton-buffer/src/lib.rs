@@ -24,7 +24,7 @@
 //! | launch a kernel | [`Stream::launch`], [`KernelLaunch`] |
 //! | load kernels, once | [`DeviceContext::load`], [`LoadedModule`] |
 //! | copy and get the host memory back | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
-//! | copy from and to ordinary memory | [`Stream::write`], [`Stream::read`] |
+//! | copy from and to ordinary memory | [`Stream::write`], [`Stream::read`], [`Stream::read_into`] |
 //! | write work down once and replay it as one command | [`GraphRecorder`], [`ReadyGraph`], [`Replay`] |
 //! | wait for a value in a buffer, write one | [`Stream::wait_value`], [`Stream::write_value`] |
 //! | end work early, go on after a failure | [`Stream::abort`], [`Stream::clear_error`] |
@@ -52,6 +52,7 @@ mod graph;
 mod launch;
 mod memory_value;
 mod modules;
+mod ordinary;
 mod peer_copy;
 mod pinned_buffer;
 mod recovery;

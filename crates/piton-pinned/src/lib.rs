@@ -24,6 +24,7 @@
 //! | have memory ready before it is asked for, and given back when it is not | [`PinnedPool::tend`], [`Keeper`] |
 //! | say that a command uses it | [`PinnedBlock::record_read`], [`PinnedBlock::record_write`] |
 //! | let a device copy from memory I have already | [`PinnedPool::register`] |
+//! | copy through a few chunks of it | [`StagingRing`] |
 //! | give memory back to the system | [`PinnedPool::trim`] |
 //! | drop everything while devices are at work | [`Leftovers`] |
 //!
@@ -91,6 +92,7 @@ mod registered;
 mod request;
 mod source;
 mod span;
+mod staging_ring;
 mod stats;
 mod tend;
 mod thread_cache;
@@ -107,5 +109,6 @@ pub use pages::HostPages;
 pub use pinned_vec::PinnedVec;
 pub use pool::PinnedPool;
 pub use registered::{Refused, RegisteredMemory};
+pub use staging_ring::{Chunk, StagingRing};
 pub use stats::{PinnedClassStats, PinnedStats};
 pub use tend::Tended;

@@ -134,10 +134,10 @@ pub use piton_buffer::{
     ScratchBuffer, Stream, Transfer, TransferFailed, Word,
 };
 pub use piton_driver::{
-    Comparison, DeviceId, DeviceInfo, ExecutionRecord, Grid, HardwareQueue, ModuleImage, Operation,
-    Placement, Priority,
+    Comparison, DeviceId, DeviceInfo, ExecutionRecord, Grid, HardwareQueue, Locking, ModuleImage,
+    Operation, Placement, Priority,
 };
-pub use piton_pinned::{PinnedPoolConfig, PinnedStats};
+pub use piton_pinned::{HostPages, PinnedPoolConfig, PinnedStats};
 pub use piton_sanitizer::{
     Action, Hazard, Report, Response, Sanitizer, SanitizerConfig, Site, Space,
 };

@@ -1,0 +1,165 @@
+//! Copies from and to ordinary memory, which go through a ring of page-locked chunks.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod support;
+
+use piton::{
+    BufferError, Comparison, Devices, Locking, Runtime, RuntimeConfig, RuntimeError, Stream,
+    sim::{FaultPlan, ScheduleOrder, Trigger},
+};
+use support::{check, runtime, sanitized, small_devices};
+
+/// Bytes of a chunk, and how many a write takes before it waits.
+const CHUNK: usize = 512 << 10;
+const WRITE_CHUNKS: usize = 32;
+
+/// Bytes that differ from one to the next and from chunk to chunk.
+fn pattern(bytes: usize) -> Vec<u8> {
+    (0..bytes)
+        .map(|at| (at.wrapping_mul(31) ^ (at >> 9)) as u8)
+        .collect()
+}
+
+fn stream(runtime: &Runtime) -> Stream {
+    runtime.device(0).unwrap().stream("copies").unwrap()
+}
+
+#[track_caller]
+fn there_and_back(stream: &Stream, bytes: usize) {
+    let there = pattern(bytes);
+    let mut buffer = stream.allocate::<u8>(bytes as u64).unwrap();
+    stream.write(&mut buffer, &there).unwrap();
+    assert!(stream.read(&buffer).unwrap() == there, "{bytes} bytes");
+    let mut back = vec![0; bytes];
+    stream.read_into(&buffer, &mut back).unwrap();
+    assert!(back == there, "{bytes} bytes");
+}
+
+#[test]
+fn what_is_written_comes_back_whatever_its_length() {
+    let runtime = sanitized(small_devices(1));
+    let stream = stream(&runtime);
+    for bytes in [
+        1,
+        4095,
+        CHUNK - 1,
+        CHUNK,
+        CHUNK + 1,
+        5 * CHUNK,
+        40 * CHUNK + 77,
+    ] {
+        there_and_back(&stream, bytes);
+    }
+    check(&runtime);
+}
+
+#[test]
+fn elements_of_any_size_come_back() {
+    let runtime = runtime(small_devices(1));
+    let stream = stream(&runtime);
+    let odd: Vec<[u8; 3]> = (0..400_000_u32)
+        .map(|n| [n as u8, (n >> 8) as u8, 7])
+        .collect();
+    let mut buffer = stream.allocate::<[u8; 3]>(odd.len() as u64).unwrap();
+    stream.write(&mut buffer, &odd).unwrap();
+    assert!(stream.read(&buffer).unwrap() == odd);
+    // One element is more than a chunk.
+    let wide = vec![[[5_u64; 4096]; 32]; 3];
+    let mut buffer = stream.allocate::<[[u64; 4096]; 32]>(3).unwrap();
+    stream.write(&mut buffer, &wide).unwrap();
+    assert!(stream.read(&buffer).unwrap() == wide);
+}
+
+#[test]
+fn a_part_of_a_buffer_is_written_and_read_alone() {
+    let runtime = sanitized(small_devices(1));
+    let stream = stream(&runtime);
+    let mut buffer = stream.allocate_zeroed::<u32>(1 << 20).unwrap();
+    let part = vec![9; 600_000];
+    stream
+        .write(buffer.slice_mut(1000..601_000).unwrap(), &part)
+        .unwrap();
+    let all = stream.read(&buffer).unwrap();
+    assert!(all.iter().filter(|word| **word == 9).count() == 600_000);
+    assert!((all[999], all[1000], all[600_999], all[601_000]) == (0, 9, 9, 0));
+    let read = stream.read(buffer.slice(600_000..700_000).unwrap());
+    assert_eq!(read.unwrap().iter().position(|word| *word == 0), Some(1000));
+    check(&runtime);
+}
+
+#[test]
+fn lengths_that_differ_are_refused_and_nothing_is_copied() {
+    let runtime = runtime(small_devices(1));
+    let stream = stream(&runtime);
+    let mut buffer = stream.allocate_zeroed::<u32>(8).unwrap();
+    let refused = stream.write(&mut buffer, &[1; 7]);
+    assert!(matches!(refused, Err(BufferError::LengthMismatch { .. })));
+    let refused = stream.write(&mut buffer, &[]);
+    assert!(matches!(refused, Err(BufferError::InvalidLength { .. })));
+    let refused = stream.read_into(&buffer, &mut [1; 9]);
+    assert!(matches!(refused, Err(BufferError::LengthMismatch { .. })));
+    assert_eq!(stream.read(&buffer).unwrap(), [0; 8]);
+}
+
+#[test]
+fn a_write_that_the_ring_holds_returns_while_the_stream_is_held_up() {
+    // With less than a ring's bytes to be locked the write would wait earlier.
+    let mut config = RuntimeConfig::on(Devices::Simulated(small_devices(1)));
+    config.pinned.locking = Locking::Preferred;
+    let runtime = Runtime::new(config).unwrap();
+    let (held, other) = (stream(&runtime), stream(&runtime));
+    let mut gate = other.allocate_zeroed::<u32>(1).unwrap();
+    held.wait_value(&gate, 0, Comparison::Equal, 1).unwrap();
+    let there = pattern(WRITE_CHUNKS * CHUNK);
+    let mut buffer = held.allocate::<u8>(there.len() as u64).unwrap();
+    held.write(&mut buffer, &there).unwrap();
+    other.write_value(&mut gate, 0, 1).unwrap();
+    assert!(held.read(&buffer).unwrap() == there);
+}
+
+#[test]
+fn a_large_copy_takes_no_more_chunks_than_the_ring_may() {
+    for order in [ScheduleOrder::ByTime, ScheduleOrder::Seeded] {
+        let runtime = runtime(small_devices(1).in_virtual_time(3, order));
+        let stream = stream(&runtime);
+        there_and_back(&stream, 50 << 20);
+        let held = runtime.device(0).unwrap().pinned_stats().held_bytes;
+        assert!(held <= (WRITE_CHUNKS * CHUNK) as u64 + (4 << 20), "{held}");
+    }
+}
+
+/// Three chunks there and back; the buffer goes midway.
+fn round_trip(runtime: &Runtime, there: &[u8]) -> Result<Vec<u8>, RuntimeError> {
+    let stream = runtime.device(0)?.stream("copies")?;
+    let mut buffer = stream.allocate::<u8>(there.len() as u64)?;
+    stream.write(&mut buffer, there)?;
+    let mut back = vec![0; there.len()];
+    stream.read_into(&buffer, &mut back)?;
+    Ok(back)
+}
+
+#[test]
+fn a_failure_at_any_call_of_a_copy_is_told_and_leaves_the_books_right() {
+    let there = pattern(3 * CHUNK);
+    let (mut calls, mut failed) = (0, 0);
+    loop {
+        let runtime = runtime(small_devices(1));
+        let sim = runtime.sim().unwrap();
+        sim.set_faults(FaultPlan::new().with(Trigger::Call(calls + 1)));
+        let result = round_trip(&runtime, &there);
+        let fired = sim.faults_fired();
+        sim.set_faults(FaultPlan::new());
+        check(&runtime);
+        if fired == 0 {
+            assert!(result.unwrap() == there);
+            break;
+        }
+        calls += 1;
+        failed += u64::from(result.is_err());
+    }
+    assert!(
+        failed >= 7,
+        "of {calls} calls only {failed} were seen to fail"
+    );
+}
