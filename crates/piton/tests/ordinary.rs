@@ -17,7 +17,7 @@ const WRITE_CHUNKS: usize = 32;
 /// Bytes that differ from one to the next and from chunk to chunk.
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes)
-        .map(|at| (at.wrapping_mul(31) ^ (at >> 9)) as u8)
+        .map(|at| (at.wrapping_mul(31) ^ (at >> 9)).to_le_bytes()[0])
         .collect()
 }
 
@@ -59,7 +59,7 @@ fn elements_of_any_size_come_back() {
     let runtime = runtime(small_devices(1));
     let stream = stream(&runtime);
     let odd: Vec<[u8; 3]> = (0..400_000_u32)
-        .map(|n| [n as u8, (n >> 8) as u8, 7])
+        .map(|n| [n.to_le_bytes()[0], n.to_le_bytes()[1], 7])
         .collect();
     let mut buffer = stream.allocate::<[u8; 3]>(odd.len() as u64).unwrap();
     stream.write(&mut buffer, &odd).unwrap();
