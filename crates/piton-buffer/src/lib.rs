@@ -27,6 +27,7 @@
 //! | copy from and to ordinary memory | [`Stream::write`], [`Stream::read`], [`Stream::read_into`] |
 //! | write work down once and replay it as one command | [`GraphRecorder`], [`ReadyGraph`], [`Replay`] |
 //! | wait for a value in a buffer, write one | [`Stream::wait_value`], [`Stream::write_value`] |
+//! | wait for what the host says | [`Stream::wait_semaphore`], [`Stream::signal_semaphore`] |
 //! | end work early, go on after a failure | [`Stream::abort`], [`Stream::clear_error`] |
 //! | see who waits for whom, notice what hangs | [`DeviceContext::dump_streams`], [`DeviceContext::watchdog`] |
 //! | copy between buffers of one device, or of two | [`Stream::copy`], [`Stream::copy_peer`] |
@@ -56,6 +57,7 @@ mod ordinary;
 mod peer_copy;
 mod pinned_buffer;
 mod recovery;
+mod semaphores;
 mod stream;
 mod transfer;
 mod uses;

@@ -5,7 +5,7 @@ use crate::{
     device_memory::DeviceMemory, uses::UseKind,
 };
 use bytemuck::Pod;
-use piton_driver::{DeviceId, Grid, Kernel};
+use piton_driver::{DeviceId, Grid, Kernel, WaitOutcome};
 use piton_stream::{Completion, Event, StreamOptions, Waited};
 use piton_timeline::Frontier;
 use smallvec::SmallVec;
@@ -131,30 +131,58 @@ impl Stream {
     /// # Errors
     /// [`Stream`](BufferError::Stream) if work failed (with what, where it was submitted, and what it comes
     /// from), or inside a host function of this stream.
+    #[track_caller]
     pub fn synchronize(&self) -> Result<(), BufferError> {
         Ok(self.raw.synchronize()?)
     }
 
-    /// Whether everything submitted has ended by `deadline`. Blocks until then at most.
+    /// As [`synchronize`](Self::synchronize), until `deadline` at most. One that has passed answers at once.
     ///
     /// # Errors
-    /// As [`synchronize`](Self::synchronize).
-    pub fn synchronize_until(&self, deadline: Instant) -> Result<bool, BufferError> {
-        let outcome = self.raw.synchronize_until(deadline)?;
-        Ok(outcome == piton_driver::WaitOutcome::Reached)
+    /// As [`synchronize`](Self::synchronize). That the deadline passed is no error:
+    /// [`DeadlinePassed`](WaitOutcome::DeadlinePassed).
+    #[track_caller]
+    pub fn synchronize_until(&self, deadline: Instant) -> Result<WaitOutcome, BufferError> {
+        Ok(self.raw.synchronize_until(deadline)?)
     }
 
     /// Whether everything submitted has ended. Does not block.
     ///
     /// # Errors
     /// [`Stream`](BufferError::Stream) if it has, and work failed.
+    #[track_caller]
     pub fn query(&self) -> Result<bool, BufferError> {
         Ok(self.raw.query()?)
     }
 
     /// A future that ends when everything submitted so far has. Needs no particular executor.
+    #[track_caller]
     pub fn completion(&self) -> Completion {
         self.raw.completion()
+    }
+
+    /// Starts what was submitted and not started yet. Does not block. Needed by nobody who waits or asks later:
+    /// those start it themselves, and the device does soon.
+    ///
+    /// # Errors
+    /// [`Stream`](BufferError::Stream) where the device is lost.
+    pub fn flush(&self) -> Result<(), BufferError> {
+        Ok(self.raw.flush()?)
+    }
+
+    /// How many commands were submitted and have not ended.
+    pub fn depth(&self) -> u64 {
+        self.raw.depth()
+    }
+
+    /// How many more commands fit before a submission blocks, or is refused.
+    pub fn free(&self) -> u64 {
+        self.raw.free()
+    }
+
+    /// Whether the two take turns on one hardware queue, so that they cannot overlap.
+    pub fn shares_queue_with(&self, other: &Self) -> bool {
+        self.raw.shares_queue_with(&other.raw)
     }
 
     /// The device it runs on.

@@ -38,7 +38,7 @@ impl<H> Transfer<H> {
     /// # Errors
     /// [`TransferFailed`], with the memory, if the copy or work before it on its stream failed.
     pub fn wait(mut self) -> Result<H, TransferFailed<H>> {
-        let outcome = self.event.wait(None).map(drop);
+        let outcome = self.event.synchronize();
         settle(self.host.take(), outcome)
     }
 
@@ -47,7 +47,7 @@ impl<H> Transfer<H> {
     /// # Errors
     /// As [`wait`](Self::wait).
     pub fn wait_until(self, deadline: Instant) -> Result<Result<H, Self>, TransferFailed<H>> {
-        match self.event.wait(Some(deadline)) {
+        match self.event.synchronize_until(deadline) {
             Ok(WaitOutcome::DeadlinePassed) => Ok(Err(self)),
             _ => self.wait().map(Ok),
         }

@@ -4,8 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 #![expect(unsafe_code, reason = "submission is unsafe")]
 
-#[path = "support/counting.rs"]
-mod counting;
 mod support;
 
 use piton_driver::{Command, FillPattern, GraphDescription, GraphNode, NodeWork, WaitOutcome};
@@ -58,9 +56,9 @@ fn a_replay_of_a_graph_that_has_run_allocates_nothing() {
     // The first makes the room that is used again, on each side.
     (0..10).for_each(|_| replay());
     let asked_in_a_round = || {
-        let before = counting::asked();
+        let before = piton_heap::by_all_threads();
         (0..100).for_each(|_| replay());
-        counting::asked() - before
+        piton_heap::by_all_threads() - before
     };
     // Every thread of the process is counted, the test runner's too, which may ask for something of its own meanwhile,
     // once. Replays that allocated would do so in each round.

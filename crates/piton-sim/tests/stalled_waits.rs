@@ -7,8 +7,6 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 #![expect(unsafe_code, reason = "submission is unsafe")]
 
-#[path = "support/counting.rs"]
-mod counting;
 mod support;
 
 use piton_driver::{Command, Position, Queue, QueueActivity, Semaphore, SignalledBy, WaitOutcome};
@@ -57,11 +55,11 @@ fn waits_that_stall_allocate_nothing() {
     let semaphores = device.semaphores().unwrap();
     let gate = semaphores.create(0, SignalledBy::Anyone).unwrap();
     let allocations = |round: u64| {
-        let before = counting::asked();
+        let before = piton_heap::by_all_threads();
         for wait in 1..=WAITS {
             stall(&*first, &others, &gate, round * WAITS + wait);
         }
-        counting::asked() - before
+        piton_heap::by_all_threads() - before
     };
     let each: Vec<_> = (0..ROUNDS).map(allocations).collect();
     assert!(each.contains(&0), "in {WAITS} waits each: {each:?}");

@@ -15,7 +15,7 @@ use std::{
 /// it changes nothing but that nobody is woken. Once ready it goes on giving the same answer.
 ///
 /// Blocking on it inside a host function of the same stream waits for ever, as nothing here can tell a block
-/// from a poll; [`Event::wait`](crate::Event::wait) is refused there.
+/// from a poll; [`Event::synchronize`](crate::Event::synchronize) is refused there.
 #[must_use = "a future does nothing unless polled"]
 #[derive(Debug)]
 pub struct Completion {

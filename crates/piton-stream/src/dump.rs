@@ -10,6 +10,7 @@ use std::{fmt, sync::Arc};
 
 /// What one stream is at. A snapshot: it may have changed when it is read.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LaneDump {
     /// Which stream. It may have been dropped, with work under way.
     pub name: StreamName,
@@ -29,6 +30,7 @@ pub struct LaneDump {
 
 /// What a stream's oldest command that has not ended is at.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LaneActivity {
     /// The device does not say.
     Unknown,
@@ -44,6 +46,7 @@ pub enum LaneActivity {
 
 /// A command that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Doing {
     /// Where it stands.
     pub timepoint: Timepoint,
@@ -55,6 +58,7 @@ pub struct Doing {
 
 /// What a command waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WaitsFor {
     /// A place of another stream.
     Stream(StreamName, Timepoint),

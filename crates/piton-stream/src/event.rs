@@ -78,15 +78,27 @@ impl Event {
         self.state.query(self.point)
     }
 
-    /// Blocks the calling thread until everything before it has ended, or `deadline` has passed.
+    /// Blocks the calling thread until everything before it has ended. To make a stream wait and no thread:
+    /// [`Stream::wait`](crate::Stream::wait).
     ///
     /// # Errors
     /// As [`query`](Self::query); [`WouldDeadlock`](StreamError::WouldDeadlock) inside a host function of the
     /// same stream; [`Driver`](StreamError::Driver) where the device is lost or knows of a deadlock.
     #[track_caller]
-    pub fn wait(&self, deadline: Option<Instant>) -> Result<WaitOutcome, StreamError> {
+    pub fn synchronize(&self) -> Result<(), StreamError> {
         self.not_captured(Offence::WaitOnHost, Location::caller())?;
-        self.state.wait(self.point, deadline)
+        self.state.wait(self.point, None).map(drop)
+    }
+
+    /// As [`synchronize`](Self::synchronize), until `deadline` at most. One that has passed answers at once.
+    ///
+    /// # Errors
+    /// As [`synchronize`](Self::synchronize). That the deadline passed is no error:
+    /// [`DeadlinePassed`](WaitOutcome::DeadlinePassed).
+    #[track_caller]
+    pub fn synchronize_until(&self, deadline: Instant) -> Result<WaitOutcome, StreamError> {
+        self.not_captured(Offence::WaitOnHost, Location::caller())?;
+        self.state.wait(self.point, Some(deadline))
     }
 
     /// A future that ends when everything before it has.

@@ -7,6 +7,7 @@ use std::{error::Error, fmt, panic::Location, sync::Arc};
 
 /// The first command of a stream that failed. It poisons the stream: later commands end without running.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StreamFailure {
     /// Where the command stood.
     pub timepoint: Timepoint,

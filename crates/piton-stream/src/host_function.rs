@@ -125,7 +125,7 @@ impl Stream {
     ///
     /// The function runs on a thread of the backend, under no lock. It may submit to any stream. Waiting on
     /// the host for its own stream is refused with [`WouldDeadlock`](StreamError::WouldDeadlock): in
-    /// [`synchronize`](Stream::synchronize), in [`Event::wait`](crate::Event::wait), and in a submission that
+    /// [`synchronize`](Stream::synchronize), in [`Event::synchronize`](crate::Event::synchronize), and in a submission that
     /// would have to park. If it panics, the command fails and poisons the stream. After a failure of the stream it
     /// is dropped without being called.
     ///

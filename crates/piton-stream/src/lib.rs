@@ -43,7 +43,7 @@
 //! | submit without blocking the thread | [`Stream::try_submit`], [`Stream::submit_async`] |
 //! | run a host function in order | [`Stream::call_host`] |
 //! | remember a place | [`Stream::now`], [`Stream::record`], [`Stream::record_timed`] |
-//! | ask, block, or await | [`Event::query`], [`Event::wait`], [`Event::completion`] |
+//! | ask, block, or await | [`Event::query`], [`Event::synchronize`], [`Event::completion`] |
 //! | order one stream after another | [`Stream::wait`], [`Stream::wait_frontier`] |
 //! | order a stream after the host | [`Semaphore`] |
 //! | wait for a value in memory, write one | [`Stream::wait_memory`], [`Stream::write_memory`] |

@@ -24,6 +24,7 @@ impl<T> Submission<T> {
 
 /// What a wait of a stream for a timepoint cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Waited {
     /// Nothing: the point was done.
     Done,

@@ -36,6 +36,7 @@ pub enum OnExpiry {
 
 /// A command that took too long.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Expiry {
     /// Its stream, as it was then.
     pub lane: LaneDump,

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use piton_driver::{
-    Device, DeviceId, DevicePtr, Driver, FillPattern, MemoryWait, Operation, Origin, WaitOutcome,
+    Device, DeviceId, DevicePtr, Driver, FillPattern, MemoryWait, Operation, Origin,
 };
 use piton_sim::{DeviceConfig, SimConfig, SimDriver};
 use piton_stream::{
@@ -155,12 +155,13 @@ fn waits_for_what_has_ended_are_no_edges() {
 #[test]
 fn each_call_that_cannot_be_captured_is_named() {
     use Offence as Is;
-    let soon = || Some(Instant::now());
     spoils(Is::Synchronize, |_, s| s.synchronize());
     spoils(Is::Synchronize, |_, s| s.synchronize_until(Instant::now()));
     spoils(Is::Query, |_, s| s.query());
     spoils(Is::QueryEvent, |_, s| s.record().query());
-    spoils(Is::WaitOnHost, |_, s| s.record().wait(soon()));
+    spoils(Is::WaitOnHost, |_, s| {
+        s.record().synchronize_until(Instant::now())
+    });
     spoils(Is::Completion, |_, s| poll(s.completion()));
     spoils(Is::Completion, |_, s| poll(s.record().completion()));
     spoils(Is::HostFunctionOnce, |_, s| s.call_host(|| {}));
@@ -288,7 +289,7 @@ fn a_capture_that_is_given_up_leaves_the_streams_as_they_were() {
     drop(capture);
     assert!(!a.is_capturing() && !b.is_capturing());
     let at = fill(&b, memory).map(|_| b.record()).unwrap();
-    assert_eq!(at.wait(None), Ok(WaitOutcome::Reached));
+    assert_eq!(at.synchronize(), Ok(()));
     a.begin_capture().unwrap().end().unwrap();
 }
 

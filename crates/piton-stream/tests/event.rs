@@ -4,7 +4,7 @@
 
 mod support;
 
-use piton_driver::{Device, WaitOutcome};
+use piton_driver::Device;
 use piton_stream::{Event, StreamError, StreamOptions};
 use std::sync::Arc;
 use support::{Bench, trap, work};
@@ -22,7 +22,7 @@ fn an_event_is_a_place_and_recording_again_is_another() {
     assert_eq!(stream.depth(), 2, "recording submits nothing");
     bench.machine.step(0);
     assert_eq!((first.query(), second.query()), (Ok(true), Ok(false)));
-    assert_eq!(second.wait(None), Ok(WaitOutcome::Reached));
+    assert_eq!(second.synchronize(), Ok(()));
     assert!(
         bench
             .streams
@@ -45,7 +45,7 @@ fn an_event_before_the_failure_is_well_and_one_after_it_is_poisoned() {
     bench.machine.run();
     assert_eq!(before.query(), Ok(true));
     assert!(matches!(after.query(), Err(StreamError::Poisoned(_))));
-    assert!(matches!(after.wait(None), Err(StreamError::Poisoned(_))));
+    assert!(matches!(after.synchronize(), Err(StreamError::Poisoned(_))));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn an_event_outlives_its_stream_and_its_slots_next_tenant() {
     };
     assert_eq!(failure.label.as_deref(), Some("a"));
     assert!(failure.place.is_some());
-    assert_eq!(good.wait(None), Ok(WaitOutcome::Reached));
+    assert_eq!(good.synchronize(), Ok(()));
     bench.streams.check();
 }
 

@@ -1,51 +1,15 @@
 //! Recording, with and without the time, asking and waits that are left out take nothing from the heap.
 
 #![cfg(not(loom))]
-#![expect(
-    unsafe_code,
-    reason = "a global allocator promises what the system's does"
-)]
-
 mod support;
 
 use piton_stream::Waited;
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    cell::Cell,
-    hint::black_box,
-};
+use std::hint::black_box;
 use support::{Bench, work};
-
-thread_local! {
-    // GLOBAL: what one thread asks for is counted where it asks, and an allocator is passed no argument.
-    static ASKED: Cell<u64> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// GLOBAL: an allocator is the program's by its nature.
-#[global_allocator]
-static HEAP: Counting = Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ASKED.set(ASKED.get() + 1);
-        // SAFETY: the caller promised it for the layout.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller promised it for the start and the layout.
-        unsafe { System.dealloc(start, layout) }
-    }
-}
 
 /// How many allocations `work` makes on this thread.
 fn allocations(work: impl FnOnce()) -> u64 {
-    let before = ASKED.get();
-    work();
-    ASKED.get() - before
+    piton_heap::during(work).allocations
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn waiting_for_its_own_stream_is_refused() {
     let itself = Arc::clone(&stream);
     stream
         .call_host(move || {
-            *inside_before.lock() = Some(past.wait(None).map(drop));
+            *inside_before.lock() = Some(past.synchronize());
             *inside.lock() = Some(itself.synchronize());
         })
         .unwrap();

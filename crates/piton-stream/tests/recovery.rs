@@ -212,7 +212,7 @@ fn an_aborted_wait_for_a_stream_ends_when_that_has_got_there() {
         stream.abort().unwrap();
         assert_eq!(end.query(), Ok(false));
         gate.signal(1).unwrap();
-        let failure = poisoned(end.wait(None));
+        let failure = poisoned(end.synchronize());
         assert_eq!(failure.error.kind, ErrorKind::Aborted);
         assert_eq!(slow.query(), Ok(true));
     }
@@ -278,7 +278,7 @@ fn a_stream_that_waits_for_what_nobody_can_signal_fails_and_goes() {
         drop(stream);
         assert_eq!(event.query(), Ok(false));
         drop(gate);
-        let failure = poisoned(event.wait(None));
+        let failure = poisoned(event.synchronize());
         let never = ErrorKind::NeverSignalled {
             current: 0,
             wanted: 3,

@@ -5,7 +5,6 @@
 
 mod support;
 
-use piton_driver::WaitOutcome;
 use piton_sim::SimConfig;
 use piton_stream::{Event, Semaphore, StreamError};
 use piton_sync::{Mutex, thread};
@@ -81,7 +80,7 @@ fn a_host_signal_starts_what_waits() {
             let event = stream.record();
             assert_eq!(event.query(), Ok(false));
             gate.signal(turn).unwrap();
-            assert_eq!(event.wait(None), Ok(WaitOutcome::Reached));
+            assert_eq!(event.synchronize(), Ok(()));
         }
     }
 }
@@ -116,12 +115,12 @@ fn a_skipped_wait_still_keeps_the_order() {
         runs.wait_semaphore(&gate, 1).unwrap();
         fails.call_host(|| panic!("on purpose")).unwrap();
         let failed = fails.record();
-        assert!(failed.wait(None).is_err());
+        assert!(failed.synchronize().is_err());
         fails.wait(&runs.record()).unwrap();
         let after = fails.record();
         assert_eq!(after.query(), Ok(false));
         gate.signal(1).unwrap();
-        assert!(matches!(after.wait(None), Err(StreamError::Poisoned(_))));
+        assert!(matches!(after.synchronize(), Err(StreamError::Poisoned(_))));
         assert_eq!(runs.query(), Ok(true));
     }
 }

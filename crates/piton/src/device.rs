@@ -5,7 +5,7 @@ use piton_alloc::{DevicePool, PoolStats};
 use piton_buffer::{BufferError, DeviceContext, GraphRecorder, LoadedModule, PinnedBuffer, Stream};
 use piton_driver::{DeviceId, DeviceInfo, ModuleImage};
 use piton_pinned::{PinnedPool, PinnedStats};
-use piton_stream::StreamOptions;
+use piton_stream::{Semaphore, StreamOptions};
 use piton_trace::DeviceTrace;
 use std::sync::Arc;
 
@@ -43,6 +43,15 @@ impl Device {
     /// [`stream`](Self::stream).
     pub fn stream_with(&self, options: StreamOptions) -> Result<Stream, BufferError> {
         Stream::new(&self.0, options)
+    }
+
+    /// A counter at `initial`, raised by the host or by streams, that streams of this device and of others of its
+    /// driver can wait for.
+    ///
+    /// # Errors
+    /// [`BufferError::Stream`] where the device has none.
+    pub fn semaphore(&self, initial: u64) -> Result<Semaphore, BufferError> {
+        Ok(Semaphore::new(self.raw(), initial)?)
     }
 
     /// A page-locked buffer of `len` elements near this device, all bytes zero.

@@ -98,6 +98,7 @@
 //! | run host code in stream order | [`Stream::call_host`] |
 //! | find a race or a use of freed memory | [`RuntimeConfig::sanitizer`], [`Runtime::sanitizer`] |
 //! | wait for a value in a buffer, write one | [`Stream::wait_value`], [`Stream::write_value`] |
+//! | make a stream wait for the host | [`Device::semaphore`], [`Stream::wait_semaphore`] |
 //! | end work early, go on after a failure | [`Stream::abort`], [`Stream::clear_error`] |
 //! | see which stream waits for what | [`Runtime::dump_streams`], [`LaneDump`] |
 //! | notice work that hangs, and end it | [`Runtime::watchdog`], [`Watchdog`] |
@@ -134,16 +135,17 @@ pub use piton_buffer::{
     ScratchBuffer, Stream, Transfer, TransferFailed, Word,
 };
 pub use piton_driver::{
-    Comparison, DeviceId, DeviceInfo, ExecutionRecord, Grid, HardwareQueue, Locking, ModuleImage,
-    Operation, Placement, Priority,
+    Comparison, ComputeUnitSet, DeviceId, DeviceInfo, DriverError, ErrorKind, ExecutionRecord,
+    Grid, HardwareQueue, Locking, ModuleImage, OnFailure, Operation, Placement, Priority,
+    WaitOutcome,
 };
 pub use piton_pinned::{HostPages, PinnedPoolConfig, PinnedStats};
 pub use piton_sanitizer::{
     Action, Hazard, Report, Response, Sanitizer, SanitizerConfig, Site, Space,
 };
 pub use piton_stream::{
-    Completion, Doing, Event, Expiry, LaneActivity, LaneDump, OnExpiry, StreamError, StreamFailure,
-    StreamName, StreamOptions, Waited, WaitsFor, Watchdog, WatchdogThread, WhenFull,
+    Completion, Doing, Event, Expiry, LaneActivity, LaneDump, OnExpiry, Semaphore, StreamError,
+    StreamFailure, StreamName, StreamOptions, Waited, WaitsFor, Watchdog, WatchdogThread, WhenFull,
 };
 pub use piton_topology::{Machine, RouteKind};
 pub use piton_trace::{DeviceTrace, Written, write_chrome as write_chrome_trace};

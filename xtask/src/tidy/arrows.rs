@@ -14,6 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Blocks and offsets, and what others recorded of them: nobody is asked anything.
     ("piton-plan", &[]),
     ("piton-snapshot", &[]),
+    // A test's allocator, which counts.
+    ("piton-heap", &["piton-sync"]),
     // Integers and their counters.
     ("piton-timeline", &["piton-sync"]),
     // Pure: links and devices as data.

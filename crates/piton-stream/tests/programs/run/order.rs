@@ -124,7 +124,7 @@ impl Run<'_> {
         let Some(event) = event.checked_rem(self.events.len()) else {
             return;
         };
-        match self.events[event].event.wait(Some(self.deadline())) {
+        match self.events[event].event.synchronize_until(self.deadline()) {
             Ok(_) | Err(StreamError::Poisoned(_)) => self.query(event),
             Err(other) => panic!("{other}"),
         }

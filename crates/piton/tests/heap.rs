@@ -1,0 +1,58 @@
+//! Work that has been done before takes nothing from the heap: counted on every thread of the process.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod support;
+
+use piton::{Device, Grid, Stream};
+use support::{runtime, small_devices};
+
+/// Runs `round` until its memory is there to be used again, then asks that some run of it takes nothing.
+///
+/// The test runner's threads are counted too, and may ask for something of their own once or twice, so this program has
+/// one test. Work that took memory would do so in every run.
+fn takes_nothing_after_a_while(what: &str, mut round: impl FnMut()) {
+    (0..64).for_each(|_| round());
+    let asked: Vec<u64> = (0..10)
+        .map(|_| {
+            let before = piton_heap::by_all_threads();
+            (0..50).for_each(|_| round());
+            piton_heap::by_all_threads() - before
+        })
+        .collect();
+    assert!(asked.contains(&0), "{what}: {asked:?}");
+}
+
+fn stream(device: &Device) -> Stream {
+    device.stream("a").unwrap()
+}
+
+#[test]
+fn launches_fills_copies_waits_and_buffers_take_nothing_from_the_heap() {
+    let runtime = runtime(small_devices(1));
+    let device = runtime.device(0).unwrap();
+    let scale = device.load("test").unwrap().kernel("scale").unwrap();
+    let (a, b) = (stream(&device), stream(&device));
+    let [mut x, mut y] = [(); 2].map(|()| a.allocate_zeroed::<u32>(64).unwrap());
+    takes_nothing_after_a_while("a launch", || {
+        let launch = a.launch(&scale, Grid::linear(1));
+        launch.write(&mut x).value(3_u32).submit().unwrap();
+        a.synchronize().unwrap();
+    });
+    takes_nothing_after_a_while("fills, and a copy on another stream", || {
+        a.fill(&mut x, 1).unwrap();
+        b.copy(&x, &mut y).unwrap();
+        b.synchronize().unwrap();
+    });
+    takes_nothing_after_a_while("an event and a wait for it", || {
+        a.fill(&mut x, 1).unwrap();
+        b.wait(&a.record()).unwrap();
+        b.synchronize().unwrap();
+    });
+    takes_nothing_after_a_while("a buffer allocated, used and freed", || {
+        let mut x = a.allocate::<u32>(64).unwrap();
+        a.fill(&mut x, 1).unwrap();
+        drop(x);
+        a.synchronize().unwrap();
+    });
+}
