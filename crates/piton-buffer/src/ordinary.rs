@@ -188,7 +188,7 @@ impl Staged<'_, Event> {
         let chunk = match self.ring.take(is_over)? {
             Chunk::Free(chunk) => chunk,
             Chunk::InUse(chunk, event) => {
-                event.wait(None).map(drop)?;
+                event.synchronize()?;
                 chunk
             }
         };
@@ -247,7 +247,7 @@ impl Underway {
         chunk: PinnedBlock,
         land: &mut impl FnMut(&[T]),
     ) -> Result<PinnedBlock, BufferError> {
-        self.event.wait(None).map(drop)?;
+        self.event.synchronize()?;
         let bytes = chunk.try_as_slice()?.get(..self.length).unwrap_or_default();
         land(bytemuck::try_cast_slice(bytes).unwrap_or_default());
         Ok(chunk)
