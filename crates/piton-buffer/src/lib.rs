@@ -21,6 +21,7 @@
 //! | hold elements on a device | [`Stream::allocate`], [`DeviceBuffer`] |
 //! | name a part of them | [`DeviceBuffer::slice`], [`DeviceSlice`], [`DeviceSliceMut`] |
 //! | hold elements a device can copy by itself | [`Stream::pinned`], [`PinnedBuffer`] |
+//! | have a device copy elements that the program has already | [`Stream::register`], [`PinnedBuffer::into_boxed_slice`] |
 //! | launch a kernel | [`Stream::launch`], [`KernelLaunch`] |
 //! | load kernels, once | [`DeviceContext::load`], [`LoadedModule`] |
 //! | copy and get the host memory back | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |

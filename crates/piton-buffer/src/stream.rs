@@ -6,6 +6,7 @@ use crate::{
 };
 use bytemuck::Pod;
 use piton_driver::{DeviceId, Grid, Kernel, WaitOutcome};
+use piton_pinned::Refused;
 use piton_stream::{Completion, Event, StreamOptions, Waited};
 use piton_timeline::Frontier;
 use smallvec::SmallVec;
@@ -85,6 +86,17 @@ impl Stream {
     /// left or the system refuses to lock it.
     pub fn pinned<T: Pod>(&self, len: usize) -> Result<PinnedBuffer<T>, BufferError> {
         PinnedBuffer::zeroed(&self.context, len)
+    }
+
+    /// A page-locked buffer of elements that the program has already: [`PinnedBuffer::register`].
+    ///
+    /// # Errors
+    /// The driver's, and that there are none; the elements come back with the error.
+    pub fn register<T: Pod>(
+        &self,
+        elements: impl Into<Box<[T]>>,
+    ) -> Result<PinnedBuffer<T>, Refused<Box<[T]>>> {
+        PinnedBuffer::register(&self.context, elements)
     }
 
     /// Starts putting together a launch of `kernel` over `grid` blocks.

@@ -19,7 +19,11 @@ use crate::{PinnedError, source::Source};
 use piton_driver::HostAllocation;
 use piton_sync::Mutex;
 use piton_timeline::{Frontier, Timeline};
-use std::{ptr::NonNull, sync::Arc};
+use std::{
+    alloc::{Layout, dealloc},
+    ptr::NonNull,
+    sync::Arc,
+};
 
 /// What is to be undone when the uses are complete.
 #[derive(Debug)]
@@ -30,28 +34,38 @@ pub(crate) enum Remains {
     Registered(RegisteredBox),
 }
 
-/// A boxed slice given up by the program while a device uses it.
+/// A boxed slice of plain elements that the program has given up while a device uses it.
 ///
 /// # Invariants
-/// `memory` came out of a `Box`, is registered with the source it is kept with, and nothing else refers to it.
+/// 1. The memory came out of a `Box` of `layout`, is registered with the source it is kept with until `unregister` says
+///    otherwise, and nothing else refers to it.
+/// 2. The elements are plain data: whoever has the memory need not drop them.
 #[derive(Debug)]
 pub(crate) struct RegisteredBox {
-    pub(crate) memory: NonNull<[u8]>,
+    pub(crate) start: NonNull<u8>,
+    pub(crate) layout: Layout,
 }
 
-// SAFETY: the pointer is the box it came from, which is `Send`; nothing else refers to it.
+// SAFETY: nothing else refers to the memory, and nobody looks at its elements through this.
 unsafe impl Send for RegisteredBox {}
 
 impl RegisteredBox {
-    /// Undoes the registration and gives the box back. If the driver refuses, the box stays registered.
+    /// Undoes the registration. If the driver refuses, the memory stays registered.
     ///
     /// # Safety
-    /// Every command that names the memory has ended, and the box is not used through `self` again after success.
-    pub(crate) unsafe fn unregister(&self, source: &Source) -> Result<Box<[u8]>, PinnedError> {
-        // SAFETY: it is registered (invariant), and no command names it (the caller).
-        unsafe { source.unregister(self.memory.cast()) }?;
-        // SAFETY: it came out of a box (invariant) and goes back into one once (the caller).
-        Ok(unsafe { Box::from_raw(self.memory.as_ptr()) })
+    /// Every command that names the memory has ended.
+    pub(crate) unsafe fn unregister(&self, source: &Source) -> Result<(), PinnedError> {
+        // SAFETY: it is registered (invariant 1), and no command names it (the caller).
+        unsafe { source.unregister(self.start) }
+    }
+
+    /// Ends the box.
+    ///
+    /// # Safety
+    /// It is not registered any more.
+    unsafe fn free(self) {
+        // SAFETY: it came out of a box of this layout, which nothing refers to any more (invariant 1).
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
     }
 }
 
@@ -68,7 +82,7 @@ impl Leftover {
     fn bytes(&self) -> u64 {
         match &self.remains {
             Remains::Allocation(allocation) => allocation.bytes as u64,
-            Remains::Registered(registered) => registered.memory.len() as u64,
+            Remains::Registered(registered) => registered.layout.size() as u64,
         }
     }
 
@@ -84,9 +98,10 @@ impl Leftover {
                 unsafe { self.source.free(allocation) }
             }
             Remains::Registered(registered) => {
-                // SAFETY: the last uses are complete, and `registered` ends here.
+                // SAFETY: the last uses are complete.
                 match unsafe { registered.unregister(&self.source) } {
-                    Ok(memory) => drop(memory),
+                    // SAFETY: the driver has let it go.
+                    Ok(()) => unsafe { registered.free() },
                     // The driver may go on using it: it stays where it is.
                     Err(PinnedError::Driver(error)) => self.source.record(error),
                     Err(_) => {}

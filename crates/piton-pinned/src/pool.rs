@@ -9,6 +9,7 @@ use crate::{
     thread_cache,
     tickets::Ticket,
 };
+use bytemuck::Pod;
 use piton_driver::{Device, HostMemoryOptions};
 use piton_timeline::Timeline;
 use std::{io, sync::Arc, time::Duration};
@@ -107,14 +108,15 @@ impl PinnedPool {
         Ok(usize::try_from(request.bytes).unwrap_or(usize::MAX))
     }
 
-    /// Makes memory the program owns usable in copies of the device, until the guard is dropped. May block on the driver.
+    /// Makes memory the program owns usable in copies of the device, until the guard is dropped: a `Vec` or a boxed slice. It
+    /// stays where it is, but for a `Vec` with room to spare, which gives that up first. May block on the driver.
     ///
     /// # Errors
     /// [`PinnedError::InvalidSize`] for none, [`PinnedError::Driver`]; the memory comes back with the error.
-    pub fn register(
+    pub fn register<T: Pod>(
         &self,
-        memory: impl Into<Box<[u8]>>,
-    ) -> Result<RegisteredMemory, Refused<Box<[u8]>>> {
+        memory: impl Into<Box<[T]>>,
+    ) -> Result<RegisteredMemory<T>, Refused<Box<[T]>>> {
         RegisteredMemory::new(
             memory.into(),
             Arc::clone(&self.core().source),

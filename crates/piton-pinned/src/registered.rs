@@ -11,8 +11,10 @@ use crate::{
     source::Source,
     visible::Visible,
 };
+use bytemuck::Pod;
+use piton_driver::DevicePtr;
 use piton_timeline::{Frontier, Timeline, Timepoint};
-use std::{fmt, ptr::NonNull, sync::Arc};
+use std::{alloc::Layout, fmt, marker::PhantomData, ptr::NonNull, sync::Arc};
 
 /// An operation refused, with the memory it was about.
 #[derive(Debug)]
@@ -38,32 +40,35 @@ impl<T: fmt::Debug> std::error::Error for Refused<T> {
 /// Memory of the program's own, locked and known to the driver for as long as this guard lives.
 ///
 /// The guard owns the memory and gives it back by [`into_inner`](Self::into_inner). Dropped while a device uses it,
-/// the memory moves to the pool's [`Leftovers`]; nothing blocks.
+/// the memory moves to the pool's [`Leftovers`]; nothing blocks. Elements are plain data ([`Pod`]): a device writes any bytes
+/// it likes.
 #[derive(Debug)]
-pub struct RegisteredMemory {
+pub struct RegisteredMemory<T> {
     visible: Visible,
-    /// Absent once the box was given back.
+    /// Absent once the box was given back. Its layout is that of a boxed slice of `T`.
     registered: Option<RegisteredBox>,
+    elements: PhantomData<T>,
     source: Arc<Source>,
     timeline: Arc<Timeline>,
     leftovers: Leftovers,
 }
 
-impl RegisteredMemory {
+impl<T: Pod> RegisteredMemory<T> {
     pub(crate) fn new(
-        memory: Box<[u8]>,
+        memory: Box<[T]>,
         source: Arc<Source>,
         timeline: Arc<Timeline>,
         leftovers: Leftovers,
-    ) -> Result<Self, Refused<Box<[u8]>>> {
-        if memory.is_empty() {
+    ) -> Result<Self, Refused<Box<[T]>>> {
+        let layout = Layout::for_value(&*memory);
+        let bytes = layout.size();
+        if bytes == 0 {
             let error = PinnedError::InvalidSize {
                 given: 0,
                 maximum: isize::MAX as u64,
             };
             return Err(Refused { memory, error });
         }
-        let bytes = memory.len();
         let whole = NonNull::from(Box::leak(memory));
         let start: NonNull<u8> = whole.cast();
         // SAFETY: a box is valid memory and stays mapped until it is freed, which is after it was unregistered; a box
@@ -78,7 +83,8 @@ impl RegisteredMemory {
             // device knew it before.
             visible: unsafe { Visible::new(start, bytes) },
             // INVARIANT: out of a box, just registered, referred to by nothing else.
-            registered: Some(RegisteredBox { memory: whole }),
+            registered: Some(RegisteredBox { start, layout }),
+            elements: PhantomData,
             source,
             timeline,
             leftovers,
@@ -94,27 +100,28 @@ impl RegisteredMemory {
         clippy::result_large_err,
         reason = "a refusal hands the guard itself back, and is rare"
     )]
-    pub fn into_inner(mut self) -> Result<Box<[u8]>, Refused<Self>> {
+    pub fn into_inner(mut self) -> Result<Box<[T]>, Refused<Self>> {
         if let Err(error) = self.try_as_mut_slice().map(drop) {
             return Err(Refused {
                 memory: self,
                 error,
             });
         }
+        let (len, source) = (self.len(), Arc::clone(&self.source));
         let Some(registered) = self.registered.take() else {
             return Ok(Box::default());
         };
-        // SAFETY: all recorded uses are complete, and `registered` ends here unless this fails.
-        match unsafe { registered.unregister(&self.source) } {
-            Ok(memory) => Ok(memory),
-            Err(error) => {
-                self.registered = Some(registered);
-                Err(Refused {
-                    memory: self,
-                    error,
-                })
-            }
+        // SAFETY: all recorded uses are complete.
+        if let Err(error) = unsafe { registered.unregister(&source) } {
+            self.registered = Some(registered);
+            return Err(Refused {
+                memory: self,
+                error,
+            });
         }
+        let elements = NonNull::slice_from_raw_parts(registered.start.cast::<T>(), len);
+        // SAFETY: it came out of a box of as many elements of `T` (the type), which nothing refers to any more.
+        Ok(unsafe { Box::from_raw(elements.as_ptr()) })
     }
 
     /// First byte, for commands that name the memory.
@@ -122,25 +129,42 @@ impl RegisteredMemory {
         self.visible.start()
     }
 
+    /// Where kernels of the device read and write the memory without a copy; none if they cannot. As
+    /// [`PinnedBlock::device_address`](crate::PinnedBlock::device_address).
+    pub fn device_address(&self) -> Option<DevicePtr> {
+        self.source.device_address(self.as_ptr())
+    }
+
     /// Length in bytes.
     pub fn bytes(&self) -> usize {
         self.visible.bytes()
+    }
+
+    /// How many elements there are; never zero.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "memory without elements is refused"
+    )]
+    pub fn len(&self) -> usize {
+        self.bytes() / size_of::<T>().max(1)
     }
 
     /// As [`PinnedBlock::try_as_slice`](crate::PinnedBlock::try_as_slice).
     ///
     /// # Errors
     /// [`PinnedError::InUse`] while a recorded device write is not complete.
-    pub fn try_as_slice(&self) -> Result<&[u8], PinnedError> {
-        self.visible.as_slice(&self.timeline)
+    pub fn try_as_slice(&self) -> Result<&[T], PinnedError> {
+        let bytes = self.visible.as_slice(&self.timeline)?;
+        Ok(bytemuck::try_cast_slice(bytes).unwrap_or_default())
     }
 
     /// As [`PinnedBlock::try_as_mut_slice`](crate::PinnedBlock::try_as_mut_slice).
     ///
     /// # Errors
     /// [`PinnedError::InUse`] while a recorded device use is not complete.
-    pub fn try_as_mut_slice(&mut self) -> Result<&mut [u8], PinnedError> {
-        self.visible.as_mut_slice(&self.timeline)
+    pub fn try_as_mut_slice(&mut self) -> Result<&mut [T], PinnedError> {
+        let bytes = self.visible.as_mut_slice(&self.timeline)?;
+        Ok(bytemuck::try_cast_slice_mut(bytes).unwrap_or_default())
     }
 
     /// As [`PinnedBlock::record_read`](crate::PinnedBlock::record_read).
@@ -159,7 +183,7 @@ impl RegisteredMemory {
     }
 }
 
-impl Drop for RegisteredMemory {
+impl<T> Drop for RegisteredMemory<T> {
     fn drop(&mut self) {
         if self.timeline.is_forked() {
             return;

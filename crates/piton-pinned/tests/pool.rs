@@ -397,7 +397,7 @@ fn the_programs_own_memory_is_registered_and_comes_back() {
     assert_eq!((back[0], back[1], back.len()), (6, 5, 3000));
     assert_eq!(device.registered_count(), 0);
 
-    let empty = pool.register(Vec::new()).unwrap_err();
+    let empty = pool.register(Vec::<u8>::new()).unwrap_err();
     assert!(matches!(
         empty.error,
         PinnedError::InvalidSize { given: 0, .. }
@@ -431,5 +431,23 @@ fn memory_whose_unregistration_was_refused_is_still_registered_and_asked_for_aga
     assert!(matches!(refused.error, PinnedError::Driver(_)));
     assert_eq!(device.registered_count(), 1);
     assert_eq!(*refused.memory.into_inner().unwrap(), [7; 64]);
+    assert_eq!(device.registered_count(), 0);
+}
+
+#[test]
+fn registered_elements_come_back_as_what_they_were_and_go_as_that() {
+    let device = FakeDevice::new(Ability::default());
+    let config = PinnedPoolConfig::default();
+    let pool = PinnedPool::new(device.clone(), Timeline::new(), config).unwrap();
+    let words: Vec<u64> = (0..1000).collect();
+    let mut memory = pool.register(words).unwrap();
+    assert_eq!((memory.len(), memory.bytes()), (1000, 8000));
+    memory.try_as_mut_slice().unwrap()[7] = 70;
+    assert_eq!(memory.try_as_slice().unwrap()[6..8], [6, 70]);
+    assert!(memory.device_address().is_some());
+    let back = memory.into_inner().unwrap();
+    assert_eq!((back[7], back[999]), (70, 999));
+    // Freed as what it is, which a checking allocator would notice.
+    drop(pool.register(back).unwrap());
     assert_eq!(device.registered_count(), 0);
 }

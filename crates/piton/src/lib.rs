@@ -139,7 +139,7 @@ pub use piton_driver::{
     Grid, HardwareQueue, Locking, ModuleImage, OnFailure, Operation, Placement, Priority,
     WaitOutcome,
 };
-pub use piton_pinned::{HostPages, PinnedPoolConfig, PinnedStats};
+pub use piton_pinned::{HostPages, PinnedPoolConfig, PinnedStats, Refused};
 pub use piton_sanitizer::{
     Action, Hazard, Report, Response, Sanitizer, SanitizerConfig, Site, Space,
 };
