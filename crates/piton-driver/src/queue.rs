@@ -330,8 +330,8 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
 /// # Safety
 /// Implementers promise what [`Queue`]'s do.
 pub unsafe trait QueueWriter: Debug {
-    /// As [`Queue::submit`], but what is submitted may stay unstarted until [`flush`](QueueWriter::flush) or the
-    /// writer's end.
+    /// As [`Queue::submit`], but what is submitted may stay unstarted until [`flush`](QueueWriter::flush), the
+    /// writer's end, or a wait for it, by the host or in another queue. Signals and writes of a word start at once.
     ///
     /// # Safety
     /// As [`Queue::submit`].

@@ -46,7 +46,7 @@ pub enum ClockMode {
 pub struct DeviceConfig {
     /// Its name, for people.
     pub name: String,
-    /// Bytes of memory; a multiple of the page size.
+    /// Bytes of memory; a multiple of the page size, 2^40 (a tebibyte) at most.
     pub memory_bytes: u64,
     /// Bytes of a physical page: the granularity of allocation and mapping. A power of two, 4096 or more.
     pub page_bytes: u64,
@@ -54,7 +54,7 @@ pub struct DeviceConfig {
     pub backing: Backing,
     /// Whether the device offers virtual memory; without it only plain allocations.
     pub has_virtual_memory: bool,
-    /// Hardware queues: how many queues can run at once.
+    /// Hardware queues: how many queues can run at once. From 1 to 1024.
     pub hardware_queues: u32,
     /// Cores; at most 64.
     pub compute_units: u32,
@@ -193,10 +193,17 @@ impl SimConfig {
 
 /// Devices a machine can have: their number is part of every address.
 pub(crate) const MAX_DEVICES: u32 = 64;
+/// Hardware queues a device can have.
+const MAX_HARDWARE_QUEUES: u32 = 1024;
+/// Cores a device can have: a set of them is a word.
+const MAX_COMPUTE_UNITS: u32 = 64;
 /// Threads one machine may start.
 const MAX_WORKERS: u32 = 256;
 /// Bytes of address space a device has: bits 0 to 43 of an address.
 pub(crate) const ADDRESS_BITS: u32 = 44;
+/// Times its memory that a device's addresses reach: many, as real devices have it, so that a pool may place chunks far
+/// apart and back few of them.
+pub(crate) const SPAN_TIMES: u64 = 16;
 
 fn pci(n: u32) -> Option<PciAddress> {
     let bus = u8::try_from(n).ok()?.checked_add(1)?;
@@ -214,7 +221,7 @@ fn validate_device(device: u32, config: &DeviceConfig) -> Result<(), SimError> {
         return Err(SimError::InvalidPage { device, page_bytes });
     }
     let memory_bytes = config.memory_bytes;
-    let limit = 1 << (ADDRESS_BITS - 2);
+    let limit = (1 << ADDRESS_BITS) / SPAN_TIMES;
     if memory_bytes == 0 || memory_bytes > limit || !memory_bytes.is_multiple_of(page_bytes) {
         return Err(SimError::InvalidMemory {
             device,
@@ -223,11 +230,13 @@ fn validate_device(device: u32, config: &DeviceConfig) -> Result<(), SimError> {
             limit,
         });
     }
-    if config.hardware_queues == 0 || config.compute_units == 0 || config.compute_units > 64 {
+    let (hardware_queues, compute_units) = (config.hardware_queues, config.compute_units);
+    let has_queues = (1..=MAX_HARDWARE_QUEUES).contains(&hardware_queues);
+    if !has_queues || !(1..=MAX_COMPUTE_UNITS).contains(&compute_units) {
         return Err(SimError::InvalidUnits {
             device,
-            hardware_queues: config.hardware_queues,
-            compute_units: config.compute_units,
+            hardware_queues,
+            compute_units,
         });
     }
     if config.host_bytes_per_second == 0 {
@@ -273,10 +282,10 @@ pub enum SimError {
         /// The largest size.
         limit: u64,
     },
-    /// No hardware queue, no core, or more than 64 cores.
+    /// No hardware queue, no core, or too many of either.
     #[error(
         "device {device}: {hardware_queues} hardware queues and {compute_units} cores; at least one \
-         of each, at most 64 cores"
+         of each, at most {MAX_HARDWARE_QUEUES} queues and {MAX_COMPUTE_UNITS} cores"
     )]
     InvalidUnits {
         /// The device.
@@ -319,4 +328,52 @@ pub enum SimError {
     /// The system refused memory or threads.
     #[error(transparent)]
     Driver(#[from] DriverError),
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn verdict(change: impl Fn(&mut DeviceConfig)) -> Result<(), SimError> {
+        let mut device = DeviceConfig::default();
+        change(&mut device);
+        SimConfig::uniform(2, &device).validate()
+    }
+
+    #[test]
+    fn a_device_has_as_many_hardware_queues_and_cores_as_can_be() {
+        for (queues, units) in [(1, 1), (MAX_HARDWARE_QUEUES, MAX_COMPUTE_UNITS)] {
+            let result = verdict(|device| {
+                (device.hardware_queues, device.compute_units) = (queues, units);
+            });
+            assert_eq!(result, Ok(()));
+        }
+        for (queues, units) in [
+            (0, 1),
+            (1, 0),
+            (MAX_HARDWARE_QUEUES + 1, 1),
+            (u32::MAX, 1),
+            (1, 65),
+        ] {
+            let result = verdict(|device| {
+                (device.hardware_queues, device.compute_units) = (queues, units);
+            });
+            assert!(
+                matches!(result, Err(SimError::InvalidUnits { .. })),
+                "{queues}, {units}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_addresses_of_a_device_end_before_the_next_ones() {
+        let most = (1 << ADDRESS_BITS) / SPAN_TIMES;
+        assert_eq!(verdict(|device| device.memory_bytes = most), Ok(()));
+        for page_bytes in [4096, 1 << 30] {
+            let result = verdict(|device| {
+                (device.memory_bytes, device.page_bytes) = (most + page_bytes, page_bytes);
+            });
+            assert!(matches!(result, Err(SimError::InvalidMemory { .. })));
+        }
+    }
 }

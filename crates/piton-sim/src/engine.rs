@@ -24,6 +24,7 @@
 //! order that the seed decides.
 
 mod calls;
+mod of_process;
 mod offer;
 mod worker;
 
@@ -36,8 +37,10 @@ use crate::{
     queue::{QueueCore, Watcher},
     ready::Ready,
     runner::Runner,
+    shield,
 };
 use calls::Calls;
+use of_process::OfProcess;
 use offer::Offer;
 use piton_driver::{DriverError, ErrorKind, Operation, ResourceKind, WaitOutcome};
 use piton_sync::{
@@ -45,11 +48,7 @@ use piton_sync::{
     atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     thread,
 };
-use std::{
-    fmt,
-    sync::{Arc, OnceLock, Weak},
-    time::Instant,
-};
+use std::{fmt, sync::Arc, time::Instant};
 
 /// Submissions that a napping worker is left to find by itself: a slice's worth.
 const PATIENCE: u32 = 16;
@@ -119,28 +118,14 @@ impl Engine {
         clock: ClockMode,
         workers: Option<u32>,
     ) -> Result<Arc<Self>, DriverError> {
-        match (clock, workers) {
-            (ClockMode::Virtual { .. }, _) => Self::with_workers(clock, 0),
-            (ClockMode::Real, Some(workers)) => Self::with_workers(clock, workers),
-            (ClockMode::Real, None) => Self::of_process(),
+        if let ClockMode::Virtual { .. } = clock {
+            return Self::with_workers(clock, 0);
         }
-    }
-
-    /// The engine all machines of the process share, so that threads match cores whatever the number of
-    /// devices.
-    fn of_process() -> Result<Arc<Self>, DriverError> {
-        // GLOBAL: cores belong to the process. Two machines with threads of their own would have twice as
-        // many threads as cores. It holds no configuration, and ends with the last machine.
-        static SHARED: OnceLock<Mutex<Weak<Engine>>> = OnceLock::new();
-        let mut shared = SHARED.get_or_init(|| Mutex::new(Weak::new())).lock();
-        if let Some(engine) = shared.upgrade() {
-            return Ok(engine);
+        let of_process = OfProcess::get()?;
+        match workers {
+            Some(workers) => Self::with_workers(clock, workers),
+            None => of_process.engine(),
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = u32::try_from(cores.saturating_sub(1).max(1)).unwrap_or(1);
-        let engine = Self::with_workers(ClockMode::Real, workers)?;
-        *shared = Arc::downgrade(&engine);
-        Ok(engine)
     }
 
     fn with_workers(clock: ClockMode, workers: u32) -> Result<Arc<Self>, DriverError> {
@@ -284,7 +269,10 @@ impl Engine {
     /// Gives a host function to the threads that run them, started when first needed; it is dropped where there
     /// can be none.
     pub(crate) fn call_host(&self, call: HostCall) -> Result<(), DriverError> {
-        self.calls.hand_in(call).map_err(|(error, _dropped)| error)
+        self.calls.hand_in(call).map_err(|(error, call)| {
+            shield::discard(call);
+            error
+        })
     }
 
     /// Runs `function`, which may make something ready: meanwhile nobody concludes that nothing ever will be.
@@ -417,6 +405,7 @@ impl Shared {
     fn run_one(&self, runner: &mut Runner) -> bool {
         if let Some(queue) = runner.next() {
             execute::run_slice(&queue, runner);
+            shield::discard(queue);
             return true;
         }
         if self.pending.load(Ordering::Relaxed) == 0 {
@@ -462,6 +451,7 @@ impl Shared {
             }
             Work::Queue(queue) => {
                 execute::run_slice(&queue, runner);
+                shield::discard(queue);
                 if self.is_virtual() {
                     self.leave();
                 }

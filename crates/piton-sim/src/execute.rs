@@ -18,6 +18,7 @@ use crate::{
     queue::QueueCore,
     resource::Resource,
     runner::Runner,
+    shield,
 };
 pub(crate) use perform::launch;
 
@@ -199,7 +200,7 @@ fn step_graph(
     let by = (operation, origin.unwrap_or(entry.origin));
     // What the graph keeps goes before the position is said to have ended.
     // SAFETY: the front is the caller's; `entry` and `plan` are not used any more, nor the position asked for again.
-    drop(unsafe { queue.ring.take(position) });
+    shield::discard(unsafe { queue.ring.take(position) });
     runner.take_on(queue.end(position, end.result, by));
     Step::Ended
 }
@@ -251,9 +252,9 @@ fn skip(
     }
     // A replay under way goes too; out of its place first, since what it keeps is the program's.
     let replay = queue.replay.take();
-    drop(replay);
+    shield::discard(replay);
     // What the command owned (a host function) goes before the position is said to have ended.
-    drop(entry);
+    shield::discard(entry);
     runner.take_on(queue.end(position, result, what));
     Step::Ended
 }

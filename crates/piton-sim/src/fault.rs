@@ -20,7 +20,7 @@ pub enum Trigger {
     CallOf(Operation, u64),
     /// The n-th kernel to start, on any device, traps with this code.
     TrapKernel(u64, u32),
-    /// The n-th kernel to start, on any device, never ends: its queue stands still until the device is lost.
+    /// The n-th kernel to start, on any device, never ends: its queue stands still until it is aborted or the device is lost.
     HangKernel(u64),
     /// Copies between these two devices fail.
     CutLink(DeviceId, DeviceId),

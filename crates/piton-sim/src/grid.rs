@@ -9,11 +9,10 @@
 //! others leaves.
 
 use crate::{
-    block::Block, claims::Claims, device::SimDevice, kernel::SimKernel, tally::BlockTally,
+    block::Block, claims::Claims, device::SimDevice, kernel::SimKernel, shield, tally::BlockTally,
 };
 use piton_driver::{Fault, Grid};
 use piton_sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A grid of blocks being run.
 #[derive(Debug)]
@@ -108,7 +107,6 @@ impl<'a> GridJob<'a> {
 
     fn call(&self, number: u64) -> Result<(), Fault> {
         let block = Block::new(self, number);
-        let body = AssertUnwindSafe(|| self.kernel.definition.run(&block));
-        catch_unwind(body).unwrap_or(Err(Fault::Panicked))
+        shield::run(|| self.kernel.definition.run(&block)).unwrap_or(Err(Fault::Panicked))
     }
 }

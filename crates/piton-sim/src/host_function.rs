@@ -2,16 +2,12 @@
 
 use crate::{
     command::Command, device::SimDevice, execute::record, graph::NodeReturn, queue::QueueCore,
-    trace::Draft,
+    shield, trace::Draft,
 };
 use piton_driver::{
     Admission, DriverError, ErrorKind, HostFunction, HostFunctions, Operation, Origin, Queue,
 };
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
 /// A host function whose turn has come. Its queue stands still until it has run.
 pub(crate) struct HostCall {
@@ -52,12 +48,13 @@ impl HostCall {
         // This thread only calls functions: somebody else goes on with the queue.
         self.queue.engine().schedule(&self.queue);
         self.queue.engine().share();
+        shield::discard(self.queue);
     }
 }
 
 /// Calls a host function; a panic is the command's failure, not the thread's.
 pub(crate) fn call(function: HostFunction) -> Result<(), ErrorKind> {
-    catch_unwind(AssertUnwindSafe(function)).map_err(|_| ErrorKind::HostFunctionPanicked)
+    shield::run(function).ok_or(ErrorKind::HostFunctionPanicked)
 }
 
 impl HostFunctions for SimDevice {

@@ -7,7 +7,7 @@
 //! take on hardware, errors included.
 //!
 //! # The idea
-//! *Addresses* of a device are no pointers of this process: bit 50 and up name the device, so using one as a
+//! *Addresses* of a device are no pointers of this process: bits 44 to 50 name the device, so using one as a
 //! pointer faults at once. The bytes lie in a window of this process's address space; offset in the device's
 //! space = offset in the window, so a range that is contiguous for the device is contiguous here.
 //!
@@ -97,6 +97,7 @@ mod resource;
 mod ring;
 mod runner;
 mod semaphore;
+mod shield;
 mod stall;
 mod tally;
 mod timestamp;

@@ -2,7 +2,7 @@
 
 use crate::{
     address_space::{AddressSpace, Geometry},
-    config::{ADDRESS_BITS, Backing, DeviceConfig, LinkConfig, SimConfig},
+    config::{ADDRESS_BITS, Backing, DeviceConfig, LinkConfig, SPAN_TIMES, SimConfig},
     engine::Engine,
     fault::Faults,
     host_memory::HostRegions,
@@ -11,6 +11,7 @@ use crate::{
     parameters::MAX_ARGUMENT_BYTES,
     queue::QueueCore,
     resource::Resource,
+    shield,
     trace::TraceBuffer,
     window::Window,
 };
@@ -149,6 +150,15 @@ impl Machine {
     }
 }
 
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // Kernels: the program's, and this may be a thread of the engine's.
+        for module in self.modules.get_mut().drain() {
+            shield::discard(module);
+        }
+    }
+}
+
 impl DeviceCore {
     fn new(id: DeviceId, config: DeviceConfig, is_virtual: bool) -> Result<Self, DriverError> {
         let geometry = geometry(id, &config);
@@ -211,9 +221,7 @@ impl DeviceCore {
 fn geometry(id: DeviceId, config: &DeviceConfig) -> Geometry {
     Geometry {
         base: (FIRST_DEVICE + u64::from(id.0)) << ADDRESS_BITS,
-        // Many times the memory, as real devices have it, so that a pool may place chunks far apart and back few of
-        // them.
-        span: (config.memory_bytes * 16)
+        span: (config.memory_bytes * SPAN_TIMES)
             .max(1 << 36)
             .next_multiple_of(config.page_bytes),
         page: config.page_bytes,

@@ -33,6 +33,7 @@ use crate::{
     progress::{Due, Progress},
     ready::BANDS,
     ring::Ring,
+    shield,
     stall::Stall,
     trouble::Trouble,
 };
@@ -42,14 +43,9 @@ use piton_driver::{
 };
 use piton_sync::{
     CachePadded, Mutex,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
-use std::{
-    collections::VecDeque,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    task::Waker,
-};
+use std::{collections::VecDeque, sync::Arc, task::Waker};
 
 /// The priorities a simulated device knows, one a band.
 pub(crate) const PRIORITIES: PriorityRange = PriorityRange {
@@ -83,7 +79,7 @@ impl Watcher {
             Self::Queue(queue, ticket) => queue.cancel_stall(ticket).then_some(queue),
             // A waker is the program's code: its panic is its own, not the end of a device's thread.
             Self::Waker(waker) => {
-                drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
+                shield::run(|| waker.wake());
                 None
             }
         }
@@ -132,6 +128,9 @@ pub(crate) struct QueueCore {
     /// The band that a more urgent queue lifted this one to, and until when: `band` in the low byte, the position
     /// above.
     lift: AtomicU64,
+    /// Whether a writer may have left commands unstarted. Set under the producer's lock before it publishes any, and
+    /// taken back with Release when it has started them all.
+    has_writer: AtomicBool,
     times: Mutex<Times>,
 }
 
@@ -320,7 +319,9 @@ impl Drop for QueueCore {
             // holds the queue, so what has not ended is in the ring.
             #[expect(unsafe_code, reason = "what is left in the ring is dropped here")]
             let entry = unsafe { self.ring.take(position) };
-            drop(entry);
+            shield::discard(entry);
         }
+        shield::discard(self.replay.take());
+        shield::discard(std::mem::take(&mut self.producer.get_mut().kept));
     }
 }

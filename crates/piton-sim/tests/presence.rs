@@ -2,12 +2,13 @@
 
 #![cfg(not(loom))]
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-#![expect(
-    unsafe_code,
-    reason = "commands on memory are unsafe, and so is forking"
-)]
+#![expect(unsafe_code, reason = "commands on memory are unsafe")]
 
+#[path = "support/forking.rs"]
+mod forking;
 mod support;
+
+use forking::in_a_fork;
 
 use piton_driver::{
     Command, Comparison, ErrorKind, MemoryWait, MemoryWord, QueueOptions, SignalledBy,
@@ -95,27 +96,6 @@ fn work_that_nobody_drives_in_virtual_time_is_dropped() {
     let kept = leave_a_trace(&queue, &device);
     drop((driver, device, queue));
     assert_eq!(kept.strong_count(), 0);
-}
-
-/// What a fork of this process finds, as an exit code.
-fn in_a_fork(child: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child calls `child`, which takes no lock and allocates nothing that must be freed, and exits at once.
-    let process = unsafe { libc::fork() };
-    if process == 0 {
-        let code = child();
-        // SAFETY: ends the child without running anything of the parent's.
-        unsafe { libc::_exit(code) };
-    }
-    assert!(process > 0, "the system forks");
-    let mut status = 0;
-    // SAFETY: waits for the child made above.
-    let waited = unsafe { libc::waitpid(process, &raw mut status, 0) };
-    assert_eq!(waited, process);
-    assert!(
-        libc::WIFEXITED(status),
-        "the child was stopped: {status:#x}"
-    );
-    libc::WEXITSTATUS(status)
 }
 
 #[test]

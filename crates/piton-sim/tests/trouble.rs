@@ -8,12 +8,13 @@
 mod support;
 
 use piton_driver::{
-    Awaited, Command, Comparison, DevicePtr, ErrorKind, MemoryWait, MemoryWord, OnFailure,
-    Operation, Position, Priority, Queue, QueueActivity, QueueOptions, SignalledBy, WaitOutcome,
+    Awaited, Command, Comparison, DevicePtr, ErrorKind, FillPattern, MemoryWait, MemoryWord,
+    OnFailure, Operation, Position, Priority, Queue, QueueActivity, QueueOptions, SignalledBy,
+    WaitOutcome,
 };
 use piton_sim::{FaultPlan, ScheduleOrder, SimConfig, Trigger};
 use std::{panic::Location, sync::Arc};
-use support::{accepted, config, fill, kernel, launch, machine, queue, read};
+use support::{accepted, config, ends, fill, kernel, launch, machine, queue, read};
 
 fn every_clock(body: impl Fn(SimConfig)) {
     for workers in [1, 2] {
@@ -480,4 +481,45 @@ fn an_urgent_queue_lends_its_urgency_to_whose_signal_it_waits_for() {
         signalled_by_the_patient(seed, true);
         signalled_by_the_patient(seed, false);
     }
+}
+
+/// A writer that is kept holds nobody up who waits for what it has submitted.
+#[test]
+fn what_a_kept_writer_has_submitted_starts_when_others_wait_for_it() {
+    every_clock(|config| {
+        let (_driver, device) = machine(config.clone());
+        let [written, between, last, told] = [(); 4].map(|()| queue(&device));
+        let memory = device.memory().allocate(1024).unwrap();
+        let semaphores = device.semaphores().unwrap();
+        let semaphore = semaphores.create(0, SignalledBy::Queues).unwrap();
+        let mut writer = written.writer().unwrap();
+        let fill = Command::Fill {
+            dst: memory,
+            pattern: FillPattern::Word(1),
+            bytes: 1024,
+        };
+        // SAFETY: nothing else uses the memory, which goes with the machine.
+        let position = accepted(unsafe { writer.submit(&fill, Location::caller()) });
+        accepted(between.wait_for(&*written, position));
+        accepted(last.wait_for(&*between, between.submitted()));
+        ends(&config, &last, last.submitted());
+        accepted(told.wait_semaphore(&semaphore, 1));
+        let signal = Command::SignalSemaphore {
+            semaphore: &semaphore,
+            value: 1,
+        };
+        // SAFETY: a signal names no memory.
+        accepted(unsafe { writer.submit(&signal, Location::caller()) });
+        ends(&config, &told, told.submitted());
+        wait_memory(&told, memory, Comparison::Equal, MemoryWord::U32(2));
+        let write = Command::WriteMemory {
+            at: memory,
+            value: MemoryWord::U32(2),
+        };
+        // SAFETY: as for the fill.
+        accepted(unsafe { writer.submit(&write, Location::caller()) });
+        ends(&config, &told, told.submitted());
+        drop(writer);
+        finish(&written);
+    });
 }

@@ -7,9 +7,10 @@
 //!
 //! # Liveness
 //! What was submitted through a writer may stay *unstarted* until the writer flushes, is dropped, finds the stream full
-//! or gives the stream out; or until a host thread waits for it. So a writer that is kept while its thread does other
-//! things must flush, or another stream that waits for its work may wait as long. How many commands stay unstarted
-//! at most is the backend's choice: a few.
+//! or gives the stream out; or until a host thread or another stream waits for it. So a writer that is kept while its
+//! thread does other things holds up nobody who waits for it by name, but work that nobody waits for begins late, and with
+//! it what that alone would bring about: a value in memory that a kernel writes. How many commands stay unstarted at most is
+//! the backend's choice: a few.
 
 #![expect(
     unsafe_code,

@@ -152,9 +152,9 @@ fn a_writer_takes_more_than_the_stream_holds() {
     }
 }
 
-/// The other stream's wait hangs on commands that a writer may have left unstarted.
+/// The other stream's wait hangs on commands that a writer may have left unstarted, and that writer is kept.
 #[test]
-fn what_a_dropped_writer_left_unstarted_starts() {
+fn what_a_kept_writer_left_unstarted_starts_for_who_waits_for_it() {
     for config in machines() {
         let bench = SimBench::new(config);
         let at = bench.device.memory().allocate(BYTES).unwrap();
@@ -162,8 +162,8 @@ fn what_a_dropped_writer_left_unstarted_starts() {
         let mut writer = stream.writer();
         write(&mut writer, at).unwrap();
         waits.wait(&writer.record()).unwrap();
-        drop(writer);
         waits.synchronize().unwrap();
+        drop(writer);
         assert_eq!(stream.query(), Ok(true));
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn on_queue(
     let other = Arc::clone(other);
     let awaits = Awaits::Queue(Arc::clone(&other), awaited);
     let step = hang(queue, &other.progress, awaited, awaits)?;
+    other.start_what_is_awaited();
     urgency::lend(queue.band(), (other, awaited));
     if queue.device.machine().is_watched() {
         deadlock::check(queue);

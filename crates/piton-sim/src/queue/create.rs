@@ -15,7 +15,10 @@ use piton_driver::{
     DriverError, ErrorKind, HardwareQueue, Operation, Placement, Queue, QueueId, QueueOptions,
     Queues, ResourceKind,
 };
-use piton_sync::{CachePadded, Mutex, atomic::AtomicU64};
+use piton_sync::{
+    CachePadded, Mutex,
+    atomic::{AtomicBool, AtomicU64},
+};
 use std::sync::Arc;
 
 impl Queues for SimDevice {
@@ -50,6 +53,7 @@ impl Queues for SimDevice {
             producer: CachePadded::default(),
             stall: Mutex::default(),
             lift: AtomicU64::new(0),
+            has_writer: AtomicBool::new(false),
             times: Mutex::default(),
         });
         self.core().queues.lock().push(Arc::downgrade(&core));

@@ -18,6 +18,7 @@ use piton_driver::{
     Launch, MemoryWord, Operation, Origin, Position, Priority, Queue, QueueActivity, QueueFailure,
     QueueId, QueueWriter, WaitOutcome,
 };
+use piton_sync::atomic::Ordering;
 use std::{any::Any, sync::Arc, task::Waker, time::Instant};
 
 /// The handle of a queue. Dropping it frees its place on the hardware queue; what was submitted still runs.
@@ -107,6 +108,14 @@ impl QueueCore {
     fn start_what_is_there(self: &Arc<Self>) {
         if self.progress.reached() < self.ring.submitted() && self.ring.ring() {
             self.engine().schedule_submitted(self);
+        }
+    }
+
+    /// Somebody waits for a command of this queue, which he saw submitted: it starts, if a writer has left it unstarted. The
+    /// writer was there before the command was.
+    pub(crate) fn start_what_is_awaited(self: &Arc<Self>) {
+        if self.has_writer.load(Ordering::Acquire) {
+            self.start_what_is_there();
         }
     }
 

@@ -1,13 +1,14 @@
 //! A queue for one producer alone.
 //!
 //! It has the producer's lock for as long as it lives, so a submission takes none, and it rings the queue's bell once
-//! for many commands: at every [`UNSTARTED`]th, at a flush, and at its end.
+//! for many commands: at every [`UNSTARTED`]th, at a command that tells others something, at a flush, and at its end. Who
+//! waits for this queue, on the host or in another queue, rings it himself.
 
 #![expect(unsafe_code, reason = "implements the contract's writer")]
 
 use super::{Producer, submit::SimQueue};
 use piton_driver::{Admission, Command, DriverError, Operation, Origin, QueueWriter};
-use piton_sync::MutexGuard;
+use piton_sync::{MutexGuard, atomic::Ordering};
 use std::{fmt, mem::ManuallyDrop};
 
 /// Commands that wait unstarted at most: a slice's worth.
@@ -30,12 +31,22 @@ impl fmt::Debug for SimWriter<'_> {
     }
 }
 
+/// Whether others may wait for what the command does without naming its queue, so that they cannot start it.
+fn tells_others(command: &Command<'_>) -> bool {
+    matches!(
+        command,
+        Command::SignalSemaphore { .. } | Command::WriteMemory { .. }
+    )
+}
+
 impl<'a> SimWriter<'a> {
     /// The writer of a queue, unless somebody else is its producer now.
     pub(super) fn new(queue: &'a SimQueue) -> Option<Self> {
+        let producer = ManuallyDrop::new(queue.core.producer.try_lock()?);
+        queue.core.has_writer.store(true, Ordering::Relaxed);
         Some(Self {
             queue,
-            producer: ManuallyDrop::new(queue.core.producer.try_lock()?),
+            producer,
             unstarted: 0,
         })
     }
@@ -63,7 +74,7 @@ unsafe impl QueueWriter for SimWriter<'_> {
             return Ok(admission);
         }
         self.unstarted += 1;
-        if self.unstarted >= UNSTARTED {
+        if self.unstarted >= UNSTARTED || tells_others(command) {
             self.start();
         }
         Ok(admission)
@@ -83,6 +94,8 @@ impl Drop for SimWriter<'_> {
             return;
         }
         self.start();
+        let has_writer = &self.queue.core.has_writer;
+        has_writer.store(false, Ordering::Release);
         // SAFETY: the writer is gone after this, and nothing else drops the guard.
         unsafe { ManuallyDrop::drop(&mut self.producer) };
     }

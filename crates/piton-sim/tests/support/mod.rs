@@ -7,10 +7,10 @@
 use piton_driver::{
     Admission, Device, DeviceId, DevicePtr, DeviceRange, Driver, DriverError, FillPattern, Grid,
     HostAllocation, HostMemoryOptions, Kernel, Launch, Locking, ModuleImage, Parameter,
-    PeerAddress, PhysicalHandle, Position, Queue, QueueOptions, Signature,
+    PeerAddress, PhysicalHandle, Position, Queue, QueueOptions, Signature, WaitOutcome,
 };
 use piton_sim::{DeviceConfig, KernelDefinition, SimConfig, SimDriver, SimModule};
-use std::{ptr, sync::Arc};
+use std::{ptr, sync::Arc, thread};
 
 pub(crate) const KIB: u64 = 1 << 10;
 
@@ -60,6 +60,27 @@ pub(crate) fn kernel(device: &Arc<dyn Device>, name: &str) -> Arc<dyn Kernel> {
 
 pub(crate) fn queue(device: &Arc<dyn Device>) -> Arc<dyn Queue> {
     device.queues().create(&QueueOptions::default()).unwrap()
+}
+
+/// Looks before what is to come counts as lost: about a second on a quiet machine, longer where others are busy.
+const LOOKS: u32 = 3_000_000;
+
+/// Looks until it is so, and helps nobody; says whether it came to be.
+pub(crate) fn comes(is_so: impl Fn() -> bool) -> bool {
+    (0..LOOKS).any(|_| {
+        thread::yield_now();
+        is_so()
+    })
+}
+
+/// The position ends, and without the host's help where there are workers.
+#[track_caller]
+pub(crate) fn ends(config: &SimConfig, queue: &Arc<dyn Queue>, position: Position) {
+    queue.flush().unwrap();
+    let has_workers = config.workers.is_some();
+    let has_ended = !has_workers || comes(|| queue.completed() >= position);
+    assert!(has_ended, "the queue stands still");
+    assert_eq!(queue.wait(position, None), Ok(WaitOutcome::Reached));
 }
 
 pub(crate) fn accepted(admission: Result<Admission, DriverError>) -> Position {
