@@ -79,7 +79,10 @@ impl Stream {
     ) -> Result<Submission, StreamError> {
         let attempt = match self.registry().witness() {
             None => None,
-            Some(witness) => Some(witness.attempt(self, submitted, origin)?),
+            Some(witness) => {
+                self.state().not_forked()?;
+                Some(witness.attempt(self, submitted, origin)?)
+            }
         };
         match offer()? {
             Admission::Full => Ok(Submission::Full),

@@ -61,6 +61,9 @@ impl Future for Completion {
         let Some(state) = &this.state else {
             return Poll::Ready(Ok(()));
         };
+        if !state.link().has_completed(state.position(this.point)) {
+            state.not_forked()?;
+        }
         if !state.is_complete(this.point)
             && let Some(queue) = state.link().queue()
         {

@@ -79,7 +79,7 @@ pub enum WaitsFor {
 
 impl Streams {
     /// What every stream with work or a handle left is at, in the order of their lanes. Does not block for long. For
-    /// watchdogs and for people.
+    /// watchdogs and for people. Empty in a fork of the process.
     pub fn dump(&self) -> Vec<LaneDump> {
         let registry = self.registry();
         let lanes = registry.open_lanes();

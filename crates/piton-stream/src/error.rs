@@ -50,6 +50,9 @@ pub enum StreamError {
         /// How many have ended.
         completed: u64,
     },
+    /// This process is a fork of the one that made the runtime, whose threads are not here.
+    #[error("the runtime was made by the process that this one is a fork of")]
+    Forked,
     /// The timepoint was never submitted on any stream of this runtime.
     #[error("{point:?} was never submitted on a stream of this runtime")]
     UnknownTimepoint {

@@ -122,6 +122,7 @@ impl Event {
         let Some(stamp) = &self.stamp else {
             return Err(StreamError::NotTimed { point: self.point });
         };
+        self.state.not_forked()?;
         if !self.query()? {
             return Ok(None);
         }

@@ -78,6 +78,9 @@ pub struct ReplayStreams(Arc<Mutex<Vec<Weak<LaneState>>>>);
 impl ReplayStreams {
     /// A replay is about to be submitted to this stream.
     pub fn note(&self, stream: &Stream) {
+        if stream.state().not_forked().is_err() {
+            return;
+        }
         let mut lanes = self.0.lock();
         let is_it = |lane: &Weak<LaneState>| lane.as_ptr() == Arc::as_ptr(stream.state());
         if !lanes.iter().any(is_it) {

@@ -132,7 +132,16 @@ impl LaneState {
         Position::new(point.seq.saturating_sub(self.base))
     }
 
-    /// Whether everything up to the point has ended. Does not block: one load if that is known.
+    /// Refuses what would take a lock in a fork, where a thread that is not there may hold it.
+    pub(crate) fn not_forked(&self) -> Result<(), StreamError> {
+        if self.timeline.is_forked() {
+            return Err(StreamError::Forked);
+        }
+        Ok(())
+    }
+
+    /// Whether everything up to the point has ended. Does not block: one load if that is known. Takes locks otherwise:
+    /// who may be in a fork asks [`not_forked`](Self::not_forked) before.
     pub(crate) fn is_complete(&self, point: Timepoint) -> bool {
         let position = self.position(point);
         if self.link.has_completed(position) {
@@ -153,6 +162,10 @@ impl LaneState {
 
     /// How a complete point ended.
     pub(crate) fn outcome(&self, point: Timepoint) -> Result<(), StreamError> {
+        if self.link.has_ended_well(self.position(point)) {
+            return Ok(());
+        }
+        self.not_forked()?;
         match self.link.failure_at(self.position(point)) {
             Some(met) => Err(self.told(met).into()),
             None => Ok(()),
@@ -162,6 +175,7 @@ impl LaneState {
     /// As [`outcome`](Self::outcome), for whoever learns by it that the point has ended.
     pub(crate) fn ended(&self, point: Timepoint) -> Result<(), StreamError> {
         if let Some(witness) = &self.witness {
+            self.not_forked()?;
             witness.saw(point);
         }
         self.outcome(point)
@@ -175,8 +189,11 @@ impl LaneState {
 
     /// Whether the point is complete, as an answer that says if it failed.
     pub(crate) fn query(&self, point: Timepoint) -> Result<bool, StreamError> {
-        if !self.is_complete(point) {
-            return Ok(false);
+        if !self.link.has_completed(self.position(point)) {
+            self.not_forked()?;
+            if !self.is_complete(point) {
+                return Ok(false);
+            }
         }
         self.ended(point).map(|()| true)
     }
@@ -187,6 +204,9 @@ impl LaneState {
         point: Timepoint,
         deadline: Option<Instant>,
     ) -> Result<WaitOutcome, StreamError> {
+        if !self.link.has_completed(self.position(point)) {
+            self.not_forked()?;
+        }
         if !self.is_complete(point) {
             self.may_block(point)?;
             if let Some(queue) = self.link.queue()
@@ -212,13 +232,15 @@ impl LaneState {
         Ok(())
     }
 
-    /// The lane's first failure that was not forgotten, once there is one.
+    /// The lane's first failure that was not forgotten, once there is one. A fork is told of none.
     pub(crate) fn failure(&self) -> Option<Arc<StreamFailure>> {
+        self.not_forked().ok()?;
         self.link.failure().map(|met| self.told(met))
     }
 
     /// Forgets the failure, and returns it. Nobody submits meanwhile.
     pub(crate) fn clear_failure(&self) -> Result<Option<Arc<StreamFailure>>, StreamError> {
+        self.not_forked()?;
         let forgotten = self.link.forget_failure();
         let forgotten = forgotten.map_err(|trouble| match trouble {
             Trouble::Pending(submitted, completed) => StreamError::NotDrained {

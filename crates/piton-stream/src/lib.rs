@@ -62,6 +62,10 @@
 //! - Nothing accepted is lost: a dropped stream's work runs, its events answer, its queue goes when it has drained.
 //! - The forms that block hold no lock, and refuse to wait for their own stream inside its host functions.
 //!
+//! - In a fork of the process nothing here waits for a thread that stayed behind: what is known without a lock is
+//!   answered, what is not is refused with [`StreamError::Forked`], and destructors leave what they have where it is.
+//!   A stream that was being captured when the process forked is the exception: leave it alone.
+//!
 //! # Lock order
 //! The sanitizer's, where there is one, is outermost: it is held while a command is offered. `Witness`'s comes
 //! before it. A [`Writer`]'s hold of its queue may come before the sanitizer's too, since nobody else submits to that

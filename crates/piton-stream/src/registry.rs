@@ -44,6 +44,9 @@ pub struct Streams {
 
 impl fmt::Debug for Streams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.timeline().is_forked() {
+            return f.debug_struct("Streams").finish_non_exhaustive();
+        }
         let lanes = self.registry.lanes.lock();
         f.debug_struct("Streams")
             .field("live", &lanes.live)
@@ -60,7 +63,8 @@ impl Streams {
 
     /// As [`new`](Self::new), with everything that streams do told to a sanitizer.
     pub fn sanitized(timeline: Arc<Timeline>, sanitizer: Arc<Sanitizer>) -> Self {
-        Self::watched(timeline, Some(Arc::new(Witness::new(sanitizer))))
+        let witness = Witness::new(sanitizer, Arc::clone(&timeline));
+        Self::watched(timeline, Some(Arc::new(witness)))
     }
 
     fn watched(timeline: Arc<Timeline>, witness: Option<Arc<Witness>>) -> Self {
@@ -99,7 +103,7 @@ impl Streams {
     /// # Errors
     /// [`PriorityOutOfRange`](StreamError::PriorityOutOfRange), with the range;
     /// [`Unsupported`](StreamError::Unsupported) for compute units on a device that cannot choose;
-    /// [`Timeline`](StreamError::Timeline) when no lane is left;
+    /// [`Timeline`](StreamError::Timeline) when no lane is left; [`Forked`](StreamError::Forked);
     /// [`Driver`](StreamError::Driver) for what [`Queues::create`](piton_driver::Queues::create) refuses.
     pub fn create(
         &self,
@@ -107,6 +111,7 @@ impl Streams {
         options: StreamOptions,
     ) -> Result<Stream, StreamError> {
         accepts(&**device, &options)?;
+        self.registry.not_forked()?;
         self.registry.prune(LOOKS);
         let queue = device.queues().create(&options.for_queue())?;
         let link = Arc::new(Link::new(Arc::clone(&queue)));
@@ -209,8 +214,11 @@ impl Streams {
     }
 
     /// How many dropped streams still have a queue, since their work had not ended at the last
-    /// [`prune`](Self::prune).
+    /// [`prune`](Self::prune). A fork is told of none.
     pub fn detached(&self) -> usize {
+        if self.timeline().is_forked() {
+            return 0;
+        }
         self.registry.lanes.lock().open_detached
     }
 
@@ -266,9 +274,19 @@ impl Registry {
         self.witness.as_ref()
     }
 
+    /// Refuses what would take a lock in a fork, where a thread that is not there may hold it.
+    fn not_forked(&self) -> Result<(), StreamError> {
+        if self.timeline.is_forked() {
+            return Err(StreamError::Forked);
+        }
+        Ok(())
+    }
+
     /// This thread learnt that the point has ended.
     fn saw(&self, point: Timepoint) {
-        if let Some(witness) = &self.witness {
+        if let Some(witness) = &self.witness
+            && !self.timeline.is_forked()
+        {
             witness.saw(point);
         }
     }
@@ -284,6 +302,7 @@ impl Registry {
     /// The lane of a point, or `None` if the lane is so long gone that its slot has another. The point was
     /// submitted then, and is complete.
     pub(crate) fn resolve(&self, point: Timepoint) -> Result<Option<Arc<LaneState>>, StreamError> {
+        self.not_forked()?;
         let lanes = self.lanes.lock();
         let slot = lanes.slots.get(point.lane.index as usize);
         match slot.and_then(Option::as_ref) {
@@ -305,8 +324,11 @@ impl Registry {
         known.find(|state| state.queue_id() == queue).cloned()
     }
 
-    /// The lanes that have a queue, in their order.
+    /// The lanes that have a queue, in their order. A fork is told of none.
     pub(crate) fn open_lanes(&self) -> Vec<Arc<LaneState>> {
+        if self.timeline.is_forked() {
+            return Vec::new();
+        }
         let lanes = self.lanes.lock();
         let known = lanes.slots.iter().flatten();
         known
@@ -355,6 +377,9 @@ impl Registry {
 
     /// Looks at so many detached lanes, if there are as many, and lets go of the queues of those that have drained.
     fn prune(&self, looks: usize) {
+        if self.timeline.is_forked() {
+            return;
+        }
         let mut queues = Vec::new();
         let mut lanes = self.lanes.lock();
         for _ in 0..looks.min(lanes.detached.len()) {

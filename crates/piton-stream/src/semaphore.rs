@@ -57,7 +57,9 @@ impl Semaphore {
     /// The value now. Does not block. Reading n happens after everything that was ordered before the signal of n.
     pub fn value(&self) -> u64 {
         let value = self.inner.value();
-        if let Some(witness) = self.witness.get() {
+        if let Some(witness) = self.witness.get()
+            && !witness.is_forked()
+        {
             witness.read(&self.inner, value);
         }
         value
@@ -71,6 +73,9 @@ impl Semaphore {
     pub fn signal(&self, value: u64) -> Result<(), StreamError> {
         // Before it is given: whoever it wakes may rely on it.
         if let Some(witness) = self.witness.get() {
+            if witness.is_forked() {
+                return Err(StreamError::Forked);
+            }
             witness.signals(&self.inner, value);
         }
         Ok(self.inner.signal(value)?)
@@ -78,7 +83,9 @@ impl Semaphore {
 
     /// A stream is about to use it.
     fn used_by(&self, stream: &Stream) -> &Arc<dyn piton_driver::Semaphore> {
-        if let Some(witness) = stream.registry().witness() {
+        if let Some(witness) = stream.registry().witness()
+            && !witness.is_forked()
+        {
             self.witness.get_or_init(|| {
                 witness.semaphore(&self.inner);
                 Arc::clone(witness)

@@ -123,7 +123,8 @@ impl Stream {
         self.synchronize()
     }
 
-    /// The first command that failed, once one has, until it is [cleared](Self::clear_error). Everything after it ends
+    /// The first command that failed, once one has, until it is [cleared](Self::clear_error); none in a fork of the
+    /// process, where asking might wait for a thread that is not there. Everything after it ends
     /// without running, unless the stream is to [continue](piton_driver::OnFailure::Continue).
     pub fn failure(&self) -> Option<Arc<StreamFailure>> {
         self.state().failure()

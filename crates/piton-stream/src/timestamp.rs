@@ -201,6 +201,7 @@ impl Work for StampWork {
     fn offer(&mut self, stream: &Stream, origin: Origin) -> Result<Submission<Event>, StreamError> {
         let offence = Offence::Command(Operation::WriteTimestamp);
         stream.not_in_capture(offence, origin)?;
+        stream.state().not_forked()?;
         let Some(facet) = stream.device().timestamps() else {
             return Err(stream.lacks(Facet::Timestamps));
         };

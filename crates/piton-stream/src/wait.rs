@@ -250,6 +250,7 @@ impl Stream {
             return Ok(Need::Nothing(waited));
         }
         let position = state.position(point);
+        state.not_forked()?;
         match state.link().reach(position) {
             Reach::Ended => {
                 state.learn(point);
@@ -299,7 +300,9 @@ impl Stream {
     /// A wait is left out. That it was asked for is the program's doing; that it could be, partly the schedule's.
     #[inline]
     fn tell_left_out(&self, point: Timepoint) {
-        if let Some(witness) = self.registry().witness() {
+        if let Some(witness) = self.registry().witness()
+            && !self.lane().timeline().is_forked()
+        {
             witness.left_out(self.id(), point);
         }
     }

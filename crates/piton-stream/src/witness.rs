@@ -11,7 +11,7 @@ use crate::{Stream, StreamError, host_function, registry::Registry};
 use piton_driver::{Command, ExecutableGraph, Operation, Origin, Semaphore};
 use piton_sanitizer::{Attempt, Author, Effect, FunctionId, GraphFootprint, Sanitizer, SignalId};
 use piton_sync::Mutex;
-use piton_timeline::{LaneId, Timepoint};
+use piton_timeline::{LaneId, Timeline, Timepoint};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Weak},
@@ -28,6 +28,7 @@ struct Known {
 #[derive(Debug)]
 pub(crate) struct Witness {
     sanitizer: Arc<Sanitizer>,
+    timeline: Arc<Timeline>,
     /// By address.
     semaphores: Mutex<BTreeMap<usize, Known>>,
     /// By address; what their nodes touch.
@@ -52,9 +53,10 @@ pub(crate) enum Submitted<'a> {
 }
 
 impl Witness {
-    pub(crate) fn new(sanitizer: Arc<Sanitizer>) -> Self {
+    pub(crate) fn new(sanitizer: Arc<Sanitizer>, timeline: Arc<Timeline>) -> Self {
         Self {
             sanitizer,
+            timeline,
             semaphores: Mutex::new(BTreeMap::new()),
             graphs: Mutex::new(BTreeMap::new()),
         }
@@ -62,6 +64,11 @@ impl Witness {
 
     pub(crate) fn sanitizer(&self) -> &Arc<Sanitizer> {
         &self.sanitizer
+    }
+
+    /// Whether this process is a fork: then nothing is told, since the sanitizer's lock may be held for ever.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.timeline.is_forked()
     }
 
     /// On whose behalf this thread acts.
@@ -142,7 +149,7 @@ impl Witness {
     /// What the nodes of a graph touch, from its next replay on.
     pub(crate) fn graph(&self, graph: &Arc<dyn ExecutableGraph>, footprint: &Arc<GraphFootprint>) {
         // The sanitizer may call a listener, which may replay graphs: the lock is not held then.
-        if self.learn_graph(graph, footprint) {
+        if !self.is_forked() && self.learn_graph(graph, footprint) {
             self.sanitizer.graph(footprint);
         }
     }
@@ -229,6 +236,9 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
+        if self.witness.is_forked() {
+            return;
+        }
         self.witness.sanitizer.end(self.id);
     }
 }

@@ -65,6 +65,7 @@ impl Stream {
         if self.device().graphs().is_none() {
             return Err(self.lacks(Facet::Graphs));
         }
+        self.state().not_forked()?;
         let recording = Recording::begin(self.state(), origin);
         if let Err(other) = self.state().capture.put(&recording) {
             return Err(other.refuse(Offence::BeginAgain, origin).into());

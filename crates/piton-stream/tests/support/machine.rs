@@ -4,7 +4,10 @@ use piton_driver::{
     DeviceId, DriverError, ErrorKind, Fault, HostFunction, OnFailure, Operation, Origin, Position,
     QueueFailure, QueueId,
 };
-use piton_sync::Mutex;
+use piton_sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -101,6 +104,10 @@ pub(crate) struct Inner {
 #[derive(Default)]
 pub(crate) struct Machine {
     pub(crate) inner: Mutex<Inner>,
+    /// Held by a test while calls that ask a queue how far it is, or give it something, are to stay inside.
+    gate: Mutex<()>,
+    /// How many calls have come to the gate.
+    came: AtomicU64,
 }
 
 impl std::fmt::Debug for Machine {
@@ -117,6 +124,26 @@ impl Machine {
     /// What ended so far, in order.
     pub(crate) fn trace(&self) -> Vec<Ran> {
         self.inner.lock().trace.clone()
+    }
+
+    /// A call has come to the gate.
+    pub(crate) fn pass(&self) {
+        self.came.fetch_add(1, Ordering::AcqRel);
+        drop(self.gate.lock());
+    }
+
+    /// Runs `then` while another thread is inside a call that has come as far as asking a queue, and stays there.
+    pub(crate) fn while_inside(&self, call: impl FnOnce() + Send, then: impl FnOnce()) {
+        std::thread::scope(|scope| {
+            let held = self.gate.lock();
+            let before = self.came.load(Ordering::Acquire);
+            scope.spawn(call);
+            while self.came.load(Ordering::Acquire) == before {
+                std::thread::yield_now();
+            }
+            then();
+            drop(held);
+        });
     }
 
     pub(crate) fn queue_count(&self) -> usize {

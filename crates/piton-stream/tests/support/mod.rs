@@ -19,6 +19,7 @@ pub(crate) use machine::{Machine, Ran, Step};
 pub(crate) use wakers::CountingWaker;
 
 use piton_driver::{Device, DevicePtr, FillPattern};
+use piton_sanitizer::{Sanitizer, SanitizerConfig};
 use piton_stream::{Command, Stream, StreamError, StreamOptions, Streams, Submission};
 use piton_timeline::{Timeline, Timepoint};
 use std::{any::Any, sync::Arc};
@@ -46,6 +47,16 @@ impl Bench {
             machine,
             device: Arc::new(device),
             streams: Streams::new(Timeline::new()),
+        }
+    }
+
+    /// A device with every facet, and a sanitizer.
+    pub(crate) fn sanitized() -> Self {
+        let sanitizer = Arc::new(Sanitizer::new(SanitizerConfig::default()));
+        let streams = Streams::sanitized(Timeline::new(), sanitizer);
+        Self {
+            streams,
+            ..Self::new()
         }
     }
 

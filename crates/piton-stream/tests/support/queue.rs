@@ -99,6 +99,7 @@ unsafe impl Queue for FakeQueue {
         Position::new(self.machine.inner.lock().books[self.index].submitted)
     }
     fn completed(&self) -> Position {
+        self.machine.pass();
         Position::new(self.machine.inner.lock().books[self.index].completed)
     }
     fn failure(&self) -> Option<QueueFailure> {
@@ -109,6 +110,7 @@ unsafe impl Queue for FakeQueue {
         command: &Command<'_>,
         origin: Origin,
     ) -> Result<Admission, DriverError> {
+        self.machine.pass();
         let work = match *command {
             Command::Fill { bytes: 0, .. } => {
                 let (bytes, maximum) = (0, u64::MAX);
