@@ -90,6 +90,12 @@ impl Allocation {
         }
     }
 
+    /// Its name among the live allocations of its pool, by which a look-up names it.
+    #[must_use]
+    pub fn id(&self) -> AllocationId {
+        AllocationId::new(self.pool, self.id)
+    }
+
     /// The pool it came from.
     #[must_use]
     pub const fn pool(&self) -> PoolId {
@@ -129,15 +135,42 @@ impl Allocation {
     }
 }
 
+/// Which of the live allocations of a pool. Memory that a lane gets again may bear the name it had before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AllocationId {
+    pub(crate) pool: PoolId,
+    pub(crate) number: u32,
+    pub(crate) state: u32,
+}
+
+impl AllocationId {
+    pub(crate) fn new(pool: PoolId, id: ExtentId) -> Self {
+        let (number, state) = id.parts();
+        Self {
+            pool,
+            number,
+            state,
+        }
+    }
+}
+
 /// What lies at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocationInfo {
+    /// Which allocation: that of [`Allocation::id`].
+    pub id: AllocationId,
     /// First byte of the allocation.
     pub ptr: DevicePtr,
+    /// Bytes from there to the address.
+    pub offset: u64,
     /// Bytes asked for.
     pub bytes: u64,
     /// Bytes that belong to it.
     pub rounded_bytes: u64,
-    /// The Block it lies in.
+    /// The lane it was allocated for.
+    pub lane: Option<LaneId>,
+    /// What it was said to be for.
+    pub tag: Option<Tag>,
+    /// The Block, or range of addresses, it lies in.
     pub block: DeviceRange,
 }

@@ -3,7 +3,11 @@
 //! Each Block, or range of reserved addresses, is one range of the index. Blocks are few (the pool asks for large ones), so they are sorted vectors:
 //! a look-up is a binary search, adding and removing a move.
 
+use std::sync::Arc;
+
 use piton_driver::{DevicePtr, DeviceRange};
+
+use crate::lookup::Directory;
 
 /// One Block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,13 +19,23 @@ pub(crate) struct Block {
 }
 
 /// All Blocks in the index.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Blocks {
     by_offset: Vec<Block>,
     by_address: Vec<Block>,
+    /// Where those look who have no lock.
+    directory: Arc<Directory>,
 }
 
 impl Blocks {
+    pub(crate) const fn new(directory: Arc<Directory>) -> Self {
+        Self {
+            by_offset: Vec::new(),
+            by_address: Vec::new(),
+            directory,
+        }
+    }
+
     pub(crate) fn insert(&mut self, block: Block) {
         let at = self
             .by_offset
@@ -31,6 +45,7 @@ impl Blocks {
             .by_address
             .partition_point(|other| other.range.start < block.range.start);
         self.by_address.insert(at, block);
+        self.directory.ranges.publish(&self.by_address);
     }
 
     pub(crate) fn remove(&mut self, offset: u64) -> Option<Block> {
@@ -40,6 +55,7 @@ impl Blocks {
             .ok()?;
         let block = self.by_offset.remove(at);
         self.by_address.retain(|other| other.offset != offset);
+        self.directory.ranges.publish(&self.by_address);
         Some(block)
     }
 

@@ -13,9 +13,11 @@ use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
 
 use crate::allocation::{Allocation, OtherUses, PoolId};
 use crate::block::{Block, Blocks};
+use crate::config::Settings;
 use crate::deferred::Deferred;
 use crate::events::{EventRing, MemoryEventKind};
 use crate::front::Fronts;
+use crate::lookup::{Directory, Record};
 use crate::placement::PageTable;
 use crate::region::{self, Region};
 use crate::request::Request;
@@ -48,6 +50,8 @@ pub(crate) struct Books {
     pub(crate) events: EventRing,
     /// They see a little of these books.
     fronts: Arc<Fronts>,
+    /// What is live, for those who have an address and no lock.
+    pub(crate) directory: Arc<Directory>,
     /// Which pages back which addresses; empty without virtual addressing.
     pub(crate) pages: PageTable,
 }
@@ -65,14 +69,14 @@ pub(crate) struct Claims {
 impl Books {
     pub(crate) fn new(
         pool: PoolId,
-        unit: u64,
-        events: u32,
+        settings: &Settings,
         fronts: Arc<Fronts>,
+        directory: Arc<Directory>,
     ) -> Result<Self, IndexError> {
         Ok(Self {
             pool,
-            index: Tlsf::empty(unit)?,
-            blocks: Blocks::default(),
+            index: Tlsf::empty(settings.unit)?,
+            blocks: Blocks::new(Arc::clone(&directory)),
             deferred: Deferred::default(),
             counters: Counters::default(),
             lanes: Vec::new(),
@@ -82,8 +86,9 @@ impl Books {
             outside: 0,
             reserved: 0,
             claims: Claims::default(),
-            events: EventRing::new(events),
+            events: EventRing::new(settings.events),
             fronts,
+            directory,
             pages: PageTable::default(),
         })
     }
@@ -136,13 +141,13 @@ impl Books {
         others: Option<Box<OtherUses>>,
     ) -> Option<Allocation> {
         let ptr = self.blocks.address_of(chunk.offset)?;
-        let range = DeviceRange {
-            start: ptr,
+        let record = Record {
+            ptr,
             bytes: request.bytes,
+            lane: request.lane,
+            tag: request.tag,
         };
-        self.note(MemoryEventKind::Allocated, range, request.lane);
-        self.set_live(self.live + request.bytes);
-        self.allocations += 1;
+        self.note_handed_out(&chunk, &record);
         if self.live > self.counters.peak_live {
             let in_use = self.live.saturating_sub(self.fronts.shelved());
             self.counters.peak_live = self.counters.peak_live.max(in_use);
@@ -190,6 +195,12 @@ impl Books {
         is_live
     }
 
+    /// A chunk that comes back to the index is no allocation's start any more.
+    #[inline]
+    pub(crate) fn unlist(&self, id: ExtentId) {
+        self.directory.unlist(id);
+    }
+
     /// Remembers an event.
     #[inline]
     pub(crate) fn note(&mut self, kind: MemoryEventKind, range: DeviceRange, lane: Option<LaneId>) {
@@ -203,11 +214,32 @@ impl Books {
         self.fronts.pulse.live.store(bytes, Ordering::Relaxed);
     }
 
+    /// A chunk is an allocation from now on.
     #[inline]
-    fn note_freed(&mut self, allocation: &Allocation) {
+    pub(crate) fn note_handed_out(&mut self, chunk: &Chunk, record: &Record) {
+        self.directory.publish(chunk.id, chunk.offset, record);
+        let range = DeviceRange {
+            start: record.ptr,
+            bytes: record.bytes,
+        };
+        self.note(MemoryEventKind::Allocated, range, record.lane);
+        self.set_live(self.live + record.bytes);
+        self.allocations += 1;
+    }
+
+    /// An allocation is none any more.
+    #[inline]
+    pub(crate) fn note_taken_back(&mut self, allocation: &Allocation) {
+        self.directory.retire(allocation.id);
+        self.unlist(allocation.id);
         self.note(MemoryEventKind::Freed, allocation.range(), allocation.lane);
         self.set_live(self.live - allocation.bytes);
         self.allocations -= 1;
+    }
+
+    #[inline]
+    fn note_freed(&mut self, allocation: &Allocation) {
+        self.note_taken_back(allocation);
         self.counters.frees += 1;
     }
 

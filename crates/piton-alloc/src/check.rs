@@ -68,6 +68,14 @@ pub enum Inconsistency {
         /// By the front's own count.
         noted: u64,
     },
+    /// Looking for an address would not find what is allocated there, or find what is not.
+    #[error("{listed} allocations are to be found by address where there are {allocations}")]
+    Directory {
+        /// Allocations that look-ups find, shelved chunks among them.
+        listed: u64,
+        /// Those that there are.
+        allocations: u64,
+    },
     /// The index is broken.
     #[error("the index is broken")]
     Index(#[from] IndexInconsistency),
@@ -78,6 +86,7 @@ impl Books {
         self.index.check()?;
         self.check_sums()?;
         self.check_blocks()?;
+        self.check_directory()?;
         self.check_pages()
     }
 
@@ -121,6 +130,22 @@ impl Books {
         memory.sort_by_key(|range| range.start);
         let overlap = memory.windows(2).find(|pair| pair[0].overlaps(pair[1]));
         overlap.map_or(Ok(()), |pair| Err(Inconsistency::Overlap(pair[0], pair[1])))
+    }
+
+    /// What can be found by address is what is allocated, and begins where it does.
+    fn check_directory(&self) -> Result<(), Inconsistency> {
+        let is_listed = |extent: &Extent| {
+            matches!(extent.state, ExtentState::Live { .. })
+                && self.directory.lists(extent.id, extent.offset)
+        };
+        let listed = self.index.extents().filter(is_listed).count() as u64;
+        if listed == self.allocations && self.directory.listed() == listed {
+            return Ok(());
+        }
+        Err(Inconsistency::Directory {
+            listed,
+            allocations: self.allocations,
+        })
     }
 
     /// Pages are where memory is and nowhere else, as the table counts them.

@@ -45,7 +45,8 @@
 //! | serve a program that repeats from a plan | [`Planned`] |
 //! | know the page behind an address | [`DevicePool::translate`] |
 //! | limit, count, log, or fail requests | [`MemoryPool`], [`Limited`], [`Tagged`], [`Counted`], [`Logged`], [`Failing`] |
-//! | see what it holds | [`DevicePool::stats`], [`DevicePool::snapshot`], [`DevicePool::lookup`] |
+//! | know whose an address is | [`DevicePool::lookup`] |
+//! | see what it holds | [`DevicePool::stats`], [`DevicePool::snapshot`] |
 //!
 //! ```
 //! use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
@@ -102,6 +103,7 @@ mod events;
 mod fragmentation;
 mod front;
 mod ladder;
+mod lookup;
 mod owned;
 mod placement;
 mod planned;
@@ -121,7 +123,7 @@ pub use adaptor::{
     Counted, FailWhen, Failing, Limited, Logged, MemoryPool, RequestCounts, SIZE_BUCKETS, Tag,
     Tagged, Usage,
 };
-pub use allocation::{Allocation, AllocationInfo, PoolId};
+pub use allocation::{Allocation, AllocationId, AllocationInfo, PoolId};
 pub use check::Inconsistency;
 pub use config::{CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit, VirtualAddressing};
 pub use error::{AllocError, ConfigError, FreeError, FreeErrorKind, FullNow, ServeError};

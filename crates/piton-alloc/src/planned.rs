@@ -49,7 +49,7 @@ use crate::request::Request;
 use crate::reuse;
 use crate::stats::PoolStats;
 use recording::Recording;
-use serving::{PartState, Served, Serving};
+use serving::{Asked, PartState, Served, Serving};
 
 /// What departs in a step before the plan is let go: one part in so many of the region.
 const SPILL: u64 = 100;
@@ -115,8 +115,7 @@ struct State {
 #[derive(Debug)]
 struct Detached {
     inside: Allocation,
-    /// Bytes asked for.
-    bytes: u64,
+    asked: Asked,
 }
 
 /// What came of a pool's plans.
@@ -285,8 +284,8 @@ impl Planned {
                     rest = behind;
                     match part.state {
                         PartState::Free(uses) => self.give_to_pool(cut, uses),
-                        PartState::Live { bytes } => {
-                            let block = Detached { inside: cut, bytes };
+                        PartState::Live(asked) => {
+                            let block = Detached { inside: cut, asked };
                             state.detached.insert(block.inside.ptr(), block);
                         }
                     }
@@ -409,18 +408,16 @@ impl MemoryPool for Planned {
     }
 
     fn lookup(&self, address: DevicePtr) -> Option<AllocationInfo> {
-        let found = self.pool.lookup(address)?;
+        // Before the pool is asked: a region that is let go meanwhile is the pool's in parts that are none of its blocks.
         let state = self.state.lock();
+        let found = self.pool.lookup(address)?;
         if let Some(serving) = &state.serving
             && serving.contains(address)
         {
             return serving.lookup(address, &found);
         }
         let detached = state.detached.get(&found.ptr);
-        Some(AllocationInfo {
-            bytes: detached.map_or(found.bytes, |block| block.bytes),
-            ..found
-        })
+        Some(detached.map_or(found, |block| block.asked.tell(&found)))
     }
 }
 

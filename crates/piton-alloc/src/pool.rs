@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use piton_driver::{Device, DevicePtr, DriverError};
-use piton_suballoc::{Domain, ExtentState};
+use piton_suballoc::Domain;
 use piton_sync::Mutex;
 use piton_timeline::{Frontier, Timeline, Timepoint};
 
@@ -19,6 +19,7 @@ use crate::error::{AllocError, ConfigError, FreeError, FreeErrorKind, FullNow};
 use crate::fragmentation::Fragmentation;
 use crate::front::Fronts;
 use crate::ladder::OutOfMemoryCallback;
+use crate::lookup::Directory;
 use crate::placement::{Placement, Translation, VirtualRange};
 use crate::request::Request;
 use crate::reuse::{self, Disposal, LastUse};
@@ -44,6 +45,8 @@ pub struct DevicePool {
     pub(crate) callback: Mutex<Option<OutOfMemoryCallback>>,
     /// What lanes freed last, at hand for them.
     pub(crate) fronts: Arc<Fronts>,
+    /// What is live, by address.
+    pub(crate) directory: Arc<Directory>,
     /// Held by whoever copies a snapshot. Before gates and `books`.
     pub(crate) walking: Mutex<()>,
     last_error: Mutex<Option<DriverError>>,
@@ -62,7 +65,8 @@ impl DevicePool {
         let settings = Settings::new(config, &*source)?;
         let id = PoolId(std::hash::RandomState::new().hash_one(Arc::as_ptr(&source).addr()));
         let fronts = Arc::new(Fronts::new(&settings));
-        let mut books = Books::new(id, settings.unit, settings.events, Arc::clone(&fronts))
+        let directory = Arc::new(Directory::new(settings.unit));
+        let mut books = Books::new(id, &settings, Arc::clone(&fronts), Arc::clone(&directory))
             .map_err(|_| ConfigError::Alignment {
                 given: config.alignment,
                 minimum: 1,
@@ -85,6 +89,7 @@ impl DevicePool {
             placement,
             callback: Mutex::new(None),
             fronts,
+            directory,
             walking: Mutex::new(()),
             last_error: Mutex::new(None),
         })
@@ -287,30 +292,11 @@ impl DevicePool {
 
     /// The allocation that an address lies in, its first byte or any other; `None` if it lies in none.
     ///
-    /// A binary search over Blocks and a walk over the Block's Chunks, under the lock: for reports and messages.
+    /// Takes no lock, waits for nobody and costs a few steps, however much is live: for any thread at any time. An allocation
+    /// that is handed out or given back during the call is found or not.
     #[must_use]
     pub fn lookup(&self, address: DevicePtr) -> Option<AllocationInfo> {
-        let mut fronts = self.enter_fronts();
-        let books = self.books.lock();
-        let block = books.blocks.containing(address)?;
-        let offset = block.offset + address.checked_offset_from(block.range.start)?;
-        let mut extents = books.index.extents_of(block.offset);
-        let extent = extents.find(|extent| offset < extent.offset + extent.bytes)?;
-        let ExtentState::Live { padding } = extent.state else {
-            return None;
-        };
-        if books.deferred.contains(&extent) || fronts.have(extent.offset, &books) {
-            return None;
-        }
-        Some(AllocationInfo {
-            ptr: block
-                .range
-                .start
-                .checked_add(extent.offset - block.offset)?,
-            bytes: extent.bytes - padding,
-            rounded_bytes: extent.bytes,
-            block: block.range,
-        })
+        self.directory.lookup(self.id, address)
     }
 
     /// Walks all books and compares: `held = live + padding + cached + pending + in_transit`, Blocks against the

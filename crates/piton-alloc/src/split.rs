@@ -1,10 +1,11 @@
 //! Cutting what is allocated: one allocation becomes two, without anything being freed in between.
 
-use piton_driver::DeviceRange;
+use piton_driver::DevicePtr;
+use piton_suballoc::Chunk;
 
 use crate::allocation::Allocation;
 use crate::books::Books;
-use crate::events::MemoryEventKind;
+use crate::lookup::Record;
 use crate::pool::DevicePool;
 
 impl DevicePool {
@@ -34,34 +35,34 @@ impl Books {
         let Ok((head, rest)) = self.index.cut(whole.id, bytes) else {
             return Err(whole);
         };
-        self.live -= whole.bytes;
-        self.allocations -= 1;
-        self.events
-            .push(MemoryEventKind::Freed, whole.range(), whole.lane);
-        let rest = rest.and_then(|rest| {
-            let ptr = whole.ptr.checked_add(head.bytes)?;
-            Some(Allocation {
-                id: rest.id,
-                ptr,
-                bytes: rest.bytes,
-                rounded: rest.bytes,
-                others: None,
-                ..whole
-            })
-        });
-        let head = Allocation {
-            id: head.id,
-            bytes,
-            rounded: head.bytes,
-            ..whole
-        };
-        for part in std::iter::once(&head).chain(&rest) {
-            self.live += part.bytes;
-            self.allocations += 1;
-            let range: DeviceRange = part.range();
-            self.events
-                .push(MemoryEventKind::Allocated, range, part.lane);
-        }
+        self.note_taken_back(&whole);
+        let behind = whole.ptr.checked_add(head.bytes);
+        let head = self.part_of(&whole, &head, whole.ptr);
+        let rest = rest.zip(behind);
+        let rest = rest.map(|(rest, ptr)| self.part_of(&whole, &rest, ptr));
         Ok((head, rest))
+    }
+
+    /// A part of what was one allocation, as an allocation.
+    fn part_of(&mut self, whole: &Allocation, chunk: &Chunk, ptr: DevicePtr) -> Allocation {
+        let record = Record {
+            ptr,
+            bytes: chunk.bytes,
+            lane: whole.lane,
+            tag: whole.tag,
+        };
+        self.note_handed_out(chunk, &record);
+        Allocation {
+            pool: whole.pool,
+            id: chunk.id,
+            region: whole.region,
+            ptr,
+            bytes: chunk.bytes,
+            rounded: chunk.bytes,
+            lane: whole.lane,
+            tag: whole.tag,
+            own: whole.own,
+            others: None,
+        }
     }
 }

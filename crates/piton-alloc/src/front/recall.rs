@@ -74,16 +74,6 @@ impl AllEntered<'_> {
         }
         Ok(())
     }
-
-    /// Whether a chunk lies on a shelf.
-    pub(crate) fn have(&mut self, offset: u64, books: &Books) -> bool {
-        let lies_at = |item: &Item| {
-            let extent = books.index.extent_of(item.id);
-            extent.is_some_and(|extent| extent.offset == offset)
-        };
-        let mut each = self.0.iter_mut();
-        each.any(|(_, inside)| inside.with(|front| front.items().any(|(_, item)| lies_at(item))))
-    }
 }
 
 impl Front {
@@ -154,6 +144,7 @@ impl Books {
             Frontier::from(last)
         };
         let disposal = Disposal::of(&uses, item.region, timeline);
+        self.unlist(item.id);
         let was_live = self.dispose(item.id, item.rounded, item.region, disposal);
         debug_assert!(was_live);
         self.allocations -= 1;

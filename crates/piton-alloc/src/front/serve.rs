@@ -25,6 +25,7 @@ impl DevicePool {
         let mut inside = cell.gate.try_enter()?;
         let item = inside.with(|front| front.take(lane, request.bytes, cell, &self.fronts))?;
         drop(inside);
+        self.directory.renew(item.id, lane, request.tag);
         Some(Allocation {
             pool: self.id,
             id: item.id,
@@ -80,6 +81,7 @@ impl DevicePool {
         if crowd > 0 {
             self.unshelve(cell, front, shelf_of(bytes), crowd);
         }
+        self.directory.retire(item.id);
         front.put(lane, bytes, item, cell, &self.fronts.pulse);
         true
     }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use piton_driver::DevicePtr;
 use piton_plan::{Answer, Departure, Plan, PlanCursor};
 use piton_suballoc::ExtentId;
-use piton_timeline::{Frontier, Reuse, Timeline};
+use piton_timeline::{Frontier, LaneId, Reuse, Timeline};
 
 use super::recording::stream_of;
-use crate::allocation::{Allocation, AllocationInfo, OtherUses, PoolId};
+use crate::adaptor::Tag;
+use crate::allocation::{Allocation, AllocationId, AllocationInfo, OtherUses, PoolId};
 use crate::config::CrossLane;
 use crate::pool::DevicePool;
 use crate::region::Region;
@@ -34,11 +35,20 @@ pub(super) struct Serving {
     last: Vec<u32>,
     /// By request, what was pending when its block was freed last.
     uses: Vec<Frontier>,
-    /// By request, bytes asked for the last time.
-    asked: Vec<u64>,
+    /// By request, what was asked for the last time.
+    asked: Vec<Asked>,
     live: u64,
     /// Bytes that departed in this step and were expected not to.
     spilled: u64,
+}
+
+/// What a block was asked for as.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) id: AllocationId,
+    pub(super) bytes: u64,
+    pub(super) lane: Option<LaneId>,
+    pub(super) tag: Option<Tag>,
 }
 
 /// What became of a request.
@@ -60,21 +70,40 @@ pub(super) struct Part {
 pub(super) enum PartState {
     /// Nobody's, once this is complete.
     Free(Frontier),
-    /// A block's, of so many bytes asked for.
-    Live { bytes: u64 },
+    /// A block's.
+    Live(Asked),
+}
+
+impl Asked {
+    /// The same place, as that of this block.
+    pub(super) fn tell(&self, place: &AllocationInfo) -> AllocationInfo {
+        AllocationInfo {
+            id: self.id,
+            bytes: self.bytes,
+            lane: self.lane,
+            tag: self.tag,
+            ..*place
+        }
+    }
 }
 
 impl Serving {
     // INVARIANT: (1) the caller has asked the pool for it; (2) nothing was used.
     pub(super) fn new(pool: PoolId, number: u32, region: Allocation, plan: Arc<Plan>) -> Self {
         let requests = plan.requests().len();
+        let nothing = Asked {
+            id: AllocationId::new(pool, ExtentId::from_parts(0, number)),
+            bytes: 0,
+            lane: None,
+            tag: None,
+        };
         Self {
             pool,
             number,
             region,
             last: vec![0; plan.piece_count() as usize],
             uses: vec![Frontier::new(); requests],
-            asked: vec![0; requests],
+            asked: vec![nothing; requests],
             cursor: PlanCursor::new(plan),
             live: 0,
             spilled: 0,
@@ -130,10 +159,16 @@ impl Serving {
         let rounded = self.cursor.plan().requests().get(number as usize)?.bytes;
         let (own, others) = OtherUses::split(request.lane, wait, earlier);
         self.live += rounded;
-        *self.asked.get_mut(number as usize)? = request.bytes;
+        let id = ExtentId::from_parts(number, self.number);
+        *self.asked.get_mut(number as usize)? = Asked {
+            id: AllocationId::new(self.pool, id),
+            bytes: request.bytes,
+            lane: request.lane,
+            tag: request.tag,
+        };
         Some(Allocation {
             pool: self.pool,
-            id: ExtentId::from_parts(number, self.number),
+            id,
             region: Region::Large,
             ptr,
             bytes: request.bytes,
@@ -210,13 +245,12 @@ impl Serving {
             parts.extend(free(end, offset, piece..pieces.start));
             let expected = plan.requests().get(request as usize);
             let bytes = expected.map_or(0, |expected| expected.bytes);
+            // Every request has one.
             let asked = self.asked.get(request as usize).copied();
-            parts.push(Part {
+            parts.extend(asked.map(|asked| Part {
                 bytes,
-                state: PartState::Live {
-                    bytes: asked.unwrap_or(bytes),
-                },
-            });
+                state: PartState::Live(asked),
+            }));
             (end, piece) = (offset + bytes, pieces.end);
         }
         parts.extend(free(end, plan.height(), piece..plan.piece_count()));
@@ -241,12 +275,14 @@ impl Serving {
         let offset = address.checked_offset_from(self.region.ptr())?;
         let number = self.cursor.at(offset)?;
         let expected = self.cursor.plan().requests().get(number as usize)?;
-        Some(AllocationInfo {
+        let around = AllocationInfo {
             ptr: self.region.ptr().checked_add(expected.offset?)?,
-            bytes: self.asked.get(number as usize).copied()?,
+            offset: offset - expected.offset?,
             rounded_bytes: expected.bytes,
-            block: around.block,
-        })
+            ..*around
+        };
+        let asked = self.asked.get(number as usize)?;
+        Some(asked.tell(&around))
     }
 
     /// Bytes of the region.

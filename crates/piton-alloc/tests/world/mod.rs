@@ -171,9 +171,11 @@ impl World {
                 seq: point.seq,
             });
         }
+        let ptr = allocation.ptr();
         self.memory()
             .free(allocation, last_uses)
             .expect("it is the pool's");
+        assert_eq!(self.memory().lookup(ptr), None, "it is nobody's");
         self.audit();
     }
 
@@ -269,8 +271,15 @@ impl World {
                 .expect("in range");
             let info = self.memory().lookup(last).expect("it is live");
             assert_eq!(
-                (info.ptr, info.bytes),
-                (allocation.ptr(), allocation.bytes())
+                (info.ptr, info.offset, info.bytes),
+                (allocation.ptr(), allocation.bytes() - 1, allocation.bytes())
+            );
+            let after = allocation.ptr().checked_add(allocation.rounded_bytes());
+            let next = after.and_then(|after| self.memory().lookup(after));
+            assert!(next.is_none_or(|next| Some(next.ptr) == after));
+            assert_eq!(
+                (info.id, info.lane, info.tag),
+                (allocation.id(), allocation.lane(), allocation.tag())
             );
         }
     }
