@@ -1,8 +1,8 @@
 //! What the pool's lock guards: the index, the Blocks, the pending memory and the counters.
 //!
 //! Nothing here calls the source or waits. Invariant, checked by `check`:
-//! `held = live + padding + cached + pending + in_transit`, where in transit is what the index does not know of and
-//! what is claimed from it while the source is called.
+//! `held + suspended = live + padding + cached + pending + in_transit`, where in transit is what the index does not know
+//! of and what is claimed from it while the source is called.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::deferred::Deferred;
 use crate::events::{EventRing, MemoryEventKind};
 use crate::front::Fronts;
 use crate::lookup::{Directory, Record};
-use crate::placement::PageTable;
+use crate::placement::{PageTable, SuspendedBytes};
 use crate::region::{self, Region};
 use crate::request::Request;
 use crate::reuse::Disposal;
@@ -46,6 +46,8 @@ pub(crate) struct Books {
     pub(crate) reserved: u64,
     /// What is claimed from the index while pages are mapped or unmapped.
     pub(crate) claims: Claims,
+    /// Allocations without their pages.
+    pub(crate) suspended: SuspendedBytes,
     /// The last things that happened.
     pub(crate) events: EventRing,
     /// They see a little of these books.
@@ -86,6 +88,7 @@ impl Books {
             outside: 0,
             reserved: 0,
             claims: Claims::default(),
+            suspended: SuspendedBytes::default(),
             events: EventRing::new(settings.events),
             fronts,
             directory,
@@ -238,7 +241,7 @@ impl Books {
     }
 
     #[inline]
-    fn note_freed(&mut self, allocation: &Allocation) {
+    pub(crate) fn note_freed(&mut self, allocation: &Allocation) {
         self.note_taken_back(allocation);
         self.counters.frees += 1;
     }
@@ -354,7 +357,8 @@ impl Books {
             padding: usage.padding,
             cached: usage.shared + small,
             pending: usage.reserved - small - unbacked + deferred,
-            in_transit: self.outside + self.claims.backed,
+            in_transit: self.outside + self.claims.backed + self.suspended.backed,
+            suspended: self.suspended.live,
             held: self.held,
             peak_live: counters.peak_live,
             peak_held: counters.peak_held,

@@ -12,7 +12,7 @@ use crate::stats::PoolStats;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Inconsistency {
-    /// `held = live + padding + cached + pending + in_transit` does not hold.
+    /// `held + suspended = live + padding + cached + pending + in_transit` does not hold.
     #[error("live, padding, cached, pending and in transit do not make what is held: {0:?}")]
     Conservation(Box<PoolStats>),
     /// The Blocks are not the ranges of the index.
@@ -51,6 +51,14 @@ pub enum Inconsistency {
     Backing {
         /// Where.
         offset: u64,
+    },
+    /// Live memory misses more or fewer pages than what is claimed and suspended does.
+    #[error("live memory misses {missing} bytes of pages where {noted} are counted")]
+    Hollow {
+        /// Bytes that nothing backs.
+        missing: u64,
+        /// Bytes of claims and suspended allocations that nothing should back.
+        noted: u64,
     },
     /// What lies on a shelf is not a live chunk of the index.
     #[error("the {bytes} bytes at {ptr} lie on a shelf and are no live chunk of the index")]
@@ -93,13 +101,15 @@ impl Books {
     fn check_sums(&self) -> Result<(), Inconsistency> {
         let stats = self.stats();
         let sum = stats.live + stats.padding + stats.cached + stats.pending + stats.in_transit;
-        let backed = self.index.capacity() - self.unbacked() - self.claims.hollow;
-        if sum != stats.held || backed + self.outside != self.held {
+        let hollow = self.claims.hollow + self.suspended.live + self.suspended.hollow;
+        let backed = self.index.capacity() - self.unbacked() - hollow;
+        if sum != stats.held + stats.suspended || backed + self.outside != self.held {
             return Err(Inconsistency::Conservation(Box::new(stats)));
         }
         let chunks = u64::from(self.index.usage().chunks);
         let deferred = self.deferred.iter().len() as u64;
-        if stats.allocations + deferred + self.claims.chunks != chunks {
+        let claimed = self.claims.chunks + self.suspended.fillings;
+        if stats.allocations + deferred + claimed != chunks {
             return Err(Inconsistency::Allocations {
                 allocations: stats.allocations,
                 chunks,
@@ -171,18 +181,29 @@ impl Books {
                     .iter()
                     .any(|(.., is_backed)| *is_backed != wanted)
             }
-            ExtentState::Live { .. } => {
-                self.claims.chunks == 0 && backed(extent).iter().any(|(.., is_backed)| !is_backed)
-            }
+            // Together they miss what is counted, below.
+            ExtentState::Live { .. } => false,
         };
         let wrong = self
             .index
             .extents()
             .find(|extent| is_virtual && is_wrong(extent));
-        wrong.map_or(Ok(()), |extent| {
-            Err(Inconsistency::Backing {
+        if let Some(extent) = wrong {
+            return Err(Inconsistency::Backing {
                 offset: extent.offset,
-            })
-        })
+            });
+        }
+        let live = self
+            .index
+            .extents()
+            .filter(|extent| matches!(extent.state, ExtentState::Live { .. }));
+        let missing: u64 = live
+            .map(|extent| self.hollow_in(extent.offset, extent.bytes))
+            .sum();
+        let noted = self.claims.hollow + self.suspended.live + self.suspended.hollow;
+        if is_virtual && missing != noted {
+            return Err(Inconsistency::Hollow { missing, noted });
+        }
+        Ok(())
     }
 }

@@ -1,11 +1,13 @@
 //! Why the pool refused. All sizes are bytes.
 
 use piton_driver::DriverError;
+use piton_timeline::Timepoint;
 use thiserror::Error;
 
 use crate::adaptor::Tag;
 use crate::allocation::{Allocation, PoolId};
 use crate::fragmentation::{ByLane, Pending};
+use crate::placement::Suspended;
 use crate::recovery::Recovery;
 
 /// A configuration that contradicts itself or could have no effect on the source.
@@ -285,4 +287,76 @@ pub enum ServeError {
     /// The pool has not as much memory in one piece.
     #[error("the pool has no region for the plan")]
     Memory(#[source] AllocError),
+}
+
+/// Allocations that were not suspended; they are given back to the caller.
+#[derive(Debug, Error)]
+#[error("{kind}")]
+pub struct SuspendError {
+    /// All of them, as they were.
+    pub allocations: Vec<Allocation>,
+    /// Why.
+    #[source]
+    pub kind: SuspendErrorKind,
+}
+
+/// Why allocations were not suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SuspendErrorKind {
+    /// The pool holds Blocks, whose addresses go with them.
+    #[error("without virtual addressing no memory can go and keep its address")]
+    NoVirtualAddressing,
+    /// One of them belongs to another pool.
+    #[error("an allocation belongs to {belongs:?}, not to {asked:?}")]
+    ForeignPool {
+        /// Where it belongs.
+        belongs: PoolId,
+        /// The pool asked to suspend it.
+        asked: PoolId,
+    },
+    /// A command that uses one of them is not complete: wait for it and ask again.
+    #[error("the use at {pending:?} is not complete")]
+    InUse {
+        /// The use.
+        pending: Timepoint,
+    },
+}
+
+/// Allocations that are still suspended; they are given back to the caller.
+#[derive(Debug, Error)]
+#[error("{kind}")]
+pub struct ResumeError {
+    /// What is suspended, perhaps with some more of its pages.
+    pub suspended: Box<Suspended>,
+    /// Why.
+    #[source]
+    pub kind: ResumeErrorKind,
+}
+
+/// Why allocations were not resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ResumeErrorKind {
+    /// They belong to another pool.
+    #[error("what is suspended belongs to {belongs:?}, not to {asked:?}")]
+    ForeignPool {
+        /// Where it belongs.
+        belongs: PoolId,
+        /// The pool asked to resume it.
+        asked: PoolId,
+    },
+    /// Others have the memory now; freeing helps.
+    #[error("{missing} bytes of pages are missing, with {held} held of a limit of {limit}")]
+    NoRoom {
+        /// Bytes of the pages that are missing.
+        missing: u64,
+        /// Bytes held.
+        held: u64,
+        /// Most bytes the pool may hold.
+        limit: u64,
+    },
+    /// The source failed.
+    #[error("the source of pages failed")]
+    Driver(#[from] DriverError),
 }

@@ -16,12 +16,12 @@
 //! # Words
 //! *live*: bytes asked for and in use. *padding*: added to them by rounding. *cached*: free, for anyone. *pending*:
 //! free, but a use is not known complete. *held*: bytes of all Blocks, mapped or not. *unbacked*: addresses without
-//! pages.
+//! pages. *suspended*: live, and without pages for now.
 //!
 //! # Guarantees
 //! - Two allocations share a byte only if every use of the first is complete or ordered before the taker's lane once it
 //!   has made the waits it was told to make. Whether memory may be reused is decided in `reuse.rs` alone.
-//! - `held = live + padding + cached + pending + in transit`, at any time: [`DevicePool::check`].
+//! - `held + suspended = live + padding + cached + pending + in transit`, at any time: [`DevicePool::check`].
 //! - The device is asked only when nothing held fits, and never under the lock that other allocations need. Any call to
 //!   it may fail; then nothing has changed.
 //! - Idle Blocks are given back, and pages taken from holes, before the pool exceeds the most it ever needed.
@@ -41,6 +41,7 @@
 //! | have memory before it is needed | [`DevicePool::reserve`] |
 //! | give idle memory back to the device | [`DevicePool::trim`] |
 //! | free something when nothing else helps | [`DevicePool::on_out_of_memory`] |
+//! | give the pages of what is live back, and keep its addresses | [`DevicePool::suspend`], [`DevicePool::resume`] |
 //! | keep memory to a part of a program | [`DevicePool::private`] |
 //! | serve a program that repeats from a plan | [`Planned`] |
 //! | know the page behind an address | [`DevicePool::translate`] |
@@ -126,11 +127,14 @@ pub use adaptor::{
 pub use allocation::{Allocation, AllocationId, AllocationInfo, PoolId};
 pub use check::Inconsistency;
 pub use config::{CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit, VirtualAddressing};
-pub use error::{AllocError, ConfigError, FreeError, FreeErrorKind, FullNow, ServeError};
+pub use error::{
+    AllocError, ConfigError, FreeError, FreeErrorKind, FullNow, ResumeError, ResumeErrorKind,
+    ServeError, SuspendError, SuspendErrorKind,
+};
 pub use events::{MemoryEvent, MemoryEventKind};
 pub use fragmentation::{Fragmentation, Pending};
 pub use owned::OwnedPool;
-pub use placement::Translation;
+pub use placement::{Suspended, Translation};
 pub use planned::{Planned, PlannedStats};
 pub use pool::DevicePool;
 pub use recovery::Recovery;

@@ -12,8 +12,8 @@
 pub(crate) mod blocks;
 pub(crate) mod virtual_range;
 
-pub use virtual_range::Translation;
-pub(crate) use virtual_range::{PageTable, VirtualRange};
+pub(crate) use virtual_range::{PageTable, SuspendedBytes, VirtualRange};
+pub use virtual_range::{Suspended, Translation};
 
 use crate::region::Region;
 

@@ -299,7 +299,7 @@ impl DevicePool {
         self.directory.lookup(self.id, address)
     }
 
-    /// Walks all books and compares: `held = live + padding + cached + pending + in_transit`, Blocks against the
+    /// Walks all books and compares: `held + suspended = live + padding + cached + pending + in_transit`, Blocks against the
     /// index, the index against itself. For tests and debugging.
     ///
     /// # Errors

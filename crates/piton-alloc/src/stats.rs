@@ -2,7 +2,7 @@
 
 /// A pool's counters at one moment.
 ///
-/// `held = live + padding + cached + pending + in_transit`. Reading them costs a short lock and a step per lane.
+/// `held + suspended = live + padding + cached + pending + in_transit`. Reading them costs a short lock and a step per lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
     /// Requests served from what the pool held, at the first look.
@@ -37,6 +37,8 @@ pub struct PoolStats {
     pub pending: u64,
     /// Bytes on their way: Blocks going back to the source, pages being mapped, unmapped, or mapped nowhere.
     pub in_transit: u64,
+    /// Bytes of live allocations, with padding, whose pages are gone for now ([`DevicePool::suspend`](crate::DevicePool::suspend)).
+    pub suspended: u64,
     /// Bytes of all Blocks.
     pub held: u64,
     /// Most bytes live at once.

@@ -27,8 +27,11 @@ mod grow;
 mod policy;
 mod steal;
 mod supply;
+mod suspend;
 mod table;
 
+pub use suspend::Suspended;
+pub(crate) use suspend::SuspendedBytes;
 pub(crate) use table::PageTable;
 pub use table::Translation;
 

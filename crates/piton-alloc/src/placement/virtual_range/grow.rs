@@ -231,7 +231,7 @@ impl Books {
     }
 
     /// Puts a claimed chunk back: what has pages where its uses say, the rest to the unbacked.
-    fn give_back_stretches(
+    pub(super) fn give_back_stretches(
         &mut self,
         chunk: Chunk,
         region: Region,

@@ -137,7 +137,7 @@ impl Books {
     }
 
     /// Makes the mappings of these pages spare handles.
-    fn set_aside(&mut self, first: u64, pages: u64) {
+    pub(super) fn set_aside(&mut self, first: u64, pages: u64) {
         let mut at = first;
         while at < first + pages {
             let Some(mapping) = self.pages.remove(at) else {

@@ -10,6 +10,7 @@ use piton_driver::{DeviceRange, DriverError, PhysicalHandle, VirtualMemory};
 use super::VirtualRange;
 use super::policy::Policy;
 use super::table::Mapping;
+use crate::books::Books;
 use crate::events::MemoryEventKind;
 use crate::pool::DevicePool;
 use crate::recovery::Recovery;
@@ -40,27 +41,49 @@ impl Supply<'_> {
         Ok(spare + self.policy.limit.saturating_sub(held) >= wanted)
     }
 
-    /// Maps the pages from `first` on; `left` more are wanted after these.
+    /// Maps the pages from `first` on, all of them claimed; `left` more are wanted after these.
     pub(super) fn map(&mut self, first: u64, pages: u64, left: u64) -> Result<(), DriverError> {
+        let page = self.range.page;
+        self.map_noting(first, pages, left, |books, mapping| {
+            books.claims.hollow -= mapping.pages * page;
+            books.claims.backed += mapping.pages * page;
+        })
+    }
+
+    /// The same for pages that are counted otherwise: `note` does so for each mapping.
+    pub(super) fn map_noting(
+        &mut self,
+        first: u64,
+        pages: u64,
+        left: u64,
+        note: impl Fn(&mut Books, &Mapping),
+    ) -> Result<(), DriverError> {
         let mut at = first;
         let end = first + pages;
         while at < end {
             let (handle, got) = self.handle(end - at, left + end - at)?;
-            self.map_one(at, handle, got)?;
+            self.map_one(at, handle, got, &note)?;
             at += got;
         }
         Ok(())
     }
 
-    fn map_one(&self, first: u64, handle: PhysicalHandle, pages: u64) -> Result<(), DriverError> {
+    fn map_one(
+        &self,
+        first: u64,
+        handle: PhysicalHandle,
+        pages: u64,
+        note: impl Fn(&mut Books, &Mapping),
+    ) -> Result<(), DriverError> {
         let bytes = pages * self.range.page;
         let mut books = self.pool.books.lock();
         books.counters.page_calls += 1;
         let start = books.blocks.address_of(first * self.range.page);
         drop(books);
         let mapped = match start {
-            // SAFETY: the addresses are unbacked in the index and claimed by this growth, so no command names them:
-            // they are handed out after this call at the earliest.
+            // SAFETY: no command names the addresses. They are unbacked in the index and claimed by this growth, and
+            // handed out after this call at the earliest; or of suspended allocations, whose handles are kept away
+            // from everybody until it has returned.
             Some(start) => unsafe { self.memory.map(start, handle) },
             None => Ok(()),
         };
@@ -69,18 +92,18 @@ impl Supply<'_> {
             books.pages.put_spare(handle, pages);
             return Err(error);
         }
-        books.pages.insert(Mapping {
+        let mapping = Mapping {
             handle,
             first,
             pages,
-        });
+        };
+        books.pages.insert(mapping);
         if let Some(start) = start {
             let range = DeviceRange { start, bytes };
             books.note(MemoryEventKind::PagesMapped, range, None);
         }
         books.outside -= bytes;
-        books.claims.hollow -= bytes;
-        books.claims.backed += bytes;
+        note(&mut books, &mapping);
         Ok(())
     }
 

@@ -1,0 +1,438 @@
+//! Allocations without their pages: suspended, and resumed at the same addresses.
+//!
+//! # The idea
+//! A server that sleeps, or a step that needs the device for something else, gives its pages back and keeps its addresses:
+//! pointers in tables and recorded graphs stay right. Contents are lost; who wants them copies them away before and back after.
+//!
+//! The handles themselves go into [`Suspended`], so that nobody can name the memory meanwhile: what is suspended cannot be
+//! touched by a program that compiles.
+//!
+//! # What can go
+//! A mapping goes as a whole, so it goes if each byte of it belongs to a suspended allocation or is free for all. What is free
+//! of it is claimed with it (a *filling*): it comes back with the pages. Thereby what is missing is whole pages, and
+//! unbacked extents of the index go on beginning and ending at pages.
+//!
+//! # Calls that fail
+//! Each call is counted in the books when it has succeeded, and there is no undo. A suspension that was cut short has some of its
+//! pages left, a resumption some of them already: [`Suspended`] is right with any of them, and can be resumed, or discarded,
+//! whatever happened before.
+
+#![expect(
+    unsafe_code,
+    reason = "unmapping is unsafe: nothing may use the memory any more"
+)]
+
+use std::collections::BTreeSet;
+
+use piton_driver::{DeviceRange, DriverError, VirtualMemory};
+use piton_suballoc::{Chunk, Extent, ExtentState};
+use piton_timeline::{Frontier, Timepoint};
+
+use super::VirtualRange;
+use super::policy::Policy;
+use super::supply::Supply;
+use super::table::Mapping;
+use crate::allocation::{Allocation, PoolId};
+use crate::books::Books;
+use crate::error::{ResumeError, ResumeErrorKind, SuspendError, SuspendErrorKind};
+use crate::events::MemoryEventKind;
+use crate::placement::Placement;
+use crate::pool::DevicePool;
+use crate::recovery::Recovery;
+use crate::region::Region;
+use crate::reuse::{self, Disposal};
+
+/// What is suspended, as the books count it. All in bytes but the number of fillings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SuspendedBytes {
+    /// Of allocations, without pages.
+    pub(crate) live: u64,
+    /// Fillings: chunks of the index that are no allocations.
+    pub(crate) fillings: u64,
+    /// Of those, with pages and without.
+    pub(crate) backed: u64,
+    pub(crate) hollow: u64,
+}
+
+/// Free memory that shares a mapping with suspended allocations.
+#[derive(Debug)]
+struct Filling {
+    chunk: Chunk,
+    region: Region,
+}
+
+/// Allocations whose pages are gone, or may be. They keep their addresses and come back with
+/// [`DevicePool::resume`]; [`DevicePool::discard`] gives them back for good. Forgotten, their addresses are lost to the pool.
+#[derive(Debug)]
+#[must_use = "what is neither resumed nor discarded keeps its addresses for ever"]
+pub struct Suspended {
+    pool: PoolId,
+    allocations: Vec<Allocation>,
+    fillings: Vec<Filling>,
+    released: u64,
+    error: Option<DriverError>,
+}
+
+impl Suspended {
+    /// Bytes of pages that went. Less than the allocations have where they share mappings with others.
+    #[must_use]
+    pub const fn released(&self) -> u64 {
+        self.released
+    }
+
+    /// The call that cut the suspension short, if one failed. Its pages, and those that would have come after it, are still there.
+    #[must_use]
+    pub const fn error(&self) -> Option<DriverError> {
+        self.error
+    }
+
+    /// Where the allocations lie, and lie again when they are resumed.
+    pub fn ranges(&self) -> impl ExactSizeIterator<Item = DeviceRange> {
+        self.allocations.iter().map(Allocation::range)
+    }
+
+    /// Bytes of the fillings that lie in `start..end`.
+    fn filled(&self, start: u64, end: u64) -> u64 {
+        let overlap = |filling: &Filling| {
+            let chunk = &filling.chunk;
+            let upto = end.min(chunk.offset + chunk.bytes);
+            upto.saturating_sub(start.max(chunk.offset))
+        };
+        self.fillings.iter().map(overlap).sum()
+    }
+}
+
+impl DevicePool {
+    /// Gives the pages of allocations back to the device, and keeps their addresses. Their contents are lost. Calls the source.
+    ///
+    /// `last_uses` covers every command that names the memory, and all of them are complete. A mapping that also backs
+    /// somebody else's memory stays; suspend together what was allocated together.
+    ///
+    /// # Errors
+    /// [`SuspendError`] with the allocations, nothing changed: where the pool holds Blocks, for allocations of another
+    /// pool, and where a use is not complete. A call that fails later is told by [`Suspended::error`].
+    pub fn suspend(
+        &self,
+        allocations: Vec<Allocation>,
+        last_uses: &Frontier,
+    ) -> Result<Suspended, SuspendError> {
+        let refused = |kind, allocations| SuspendError { allocations, kind };
+        let (Placement::Virtual(range), Some(memory)) =
+            (&self.placement, self.source.virtual_memory())
+        else {
+            return Err(refused(SuspendErrorKind::NoVirtualAddressing, allocations));
+        };
+        if let Some(kind) = self.why_not_suspended(&allocations, last_uses) {
+            return Err(refused(kind, allocations));
+        }
+        let _turn = self.turn.lock();
+        let _closed = self.fronts.close();
+        self.recall();
+        let mut books = self.books.lock();
+        books.drain(&self.timeline);
+        let mut suspended = Suspended {
+            pool: self.id,
+            allocations,
+            fillings: Vec::new(),
+            released: 0,
+            error: None,
+        };
+        let going = books.set_apart(range.page, &mut suspended);
+        drop(books);
+        let unmapped = going.into_iter().try_for_each(|(first, pages)| {
+            self.unmap_suspended(range, memory, first, pages, &mut suspended)
+        });
+        suspended.error = unmapped.and_then(|()| self.destroy_spares(memory)).err();
+        Ok(suspended)
+    }
+
+    /// Maps pages under suspended allocations again; they are as they were, but for their contents. Calls the source.
+    ///
+    /// # Errors
+    /// [`ResumeError`] with what is suspended, to be tried again: for that of another pool, where the pool's limit leaves no
+    /// room, and when the source fails or has no memory. The pages that were had until then stay.
+    pub fn resume(&self, mut suspended: Suspended) -> Result<Vec<Allocation>, ResumeError> {
+        match self.map_suspended(&mut suspended) {
+            Err(kind) => Err(ResumeError {
+                suspended: Box::new(suspended),
+                kind,
+            }),
+            Ok(()) => {
+                let mut books = self.books.lock();
+                for filling in suspended.fillings {
+                    books.suspended.fillings -= 1;
+                    books.suspended.backed -= filling.chunk.bytes;
+                    let shared = filling.region.shared();
+                    let freed = books.index.free(filling.chunk.id, shared, 0);
+                    debug_assert!(freed.is_ok());
+                }
+                Ok(suspended.allocations)
+            }
+        }
+    }
+
+    /// Gives suspended allocations back: their addresses are free again, and what pages they still have. Does not call the source.
+    ///
+    /// # Errors
+    /// What is suspended, if it is another pool's.
+    pub fn discard(&self, suspended: Suspended) -> Result<(), Box<Suspended>> {
+        if suspended.pool != self.id {
+            return Err(Box::new(suspended));
+        }
+        let mut books = self.books.lock();
+        for allocation in &suspended.allocations {
+            books.discard(allocation);
+        }
+        for filling in suspended.fillings {
+            let chunk = &filling.chunk;
+            let hollow = books.hollow_in(chunk.offset, chunk.bytes);
+            books.suspended.fillings -= 1;
+            books.suspended.hollow -= hollow;
+            books.suspended.backed -= filling.chunk.bytes - hollow;
+            books.give_back_stretches(filling.chunk, filling.region, || Disposal::Anyone);
+        }
+        Ok(())
+    }
+
+    fn why_not_suspended(
+        &self,
+        allocations: &[Allocation],
+        last_uses: &Frontier,
+    ) -> Option<SuspendErrorKind> {
+        let is_pending = |point: &Timepoint| !self.timeline.is_complete(*point);
+        for allocation in allocations {
+            if allocation.pool != self.id {
+                return Some(SuspendErrorKind::ForeignPool {
+                    belongs: allocation.pool,
+                    asked: self.id,
+                });
+            }
+            let uses = reuse::uses_to_respect(allocation, last_uses.clone());
+            if let Some(pending) = uses.points().iter().copied().find(is_pending) {
+                return Some(SuspendErrorKind::InUse { pending });
+            }
+        }
+        None
+    }
+
+    fn unmap_suspended(
+        &self,
+        range: &VirtualRange,
+        memory: &dyn VirtualMemory,
+        first: u64,
+        pages: u64,
+        suspended: &mut Suspended,
+    ) -> Result<(), DriverError> {
+        let (offset, bytes) = (first * range.page, pages * range.page);
+        let mut books = self.books.lock();
+        let Some(start) = books.blocks.address_of(offset) else {
+            return Ok(());
+        };
+        books.counters.page_calls += 1;
+        drop(books);
+        let pages_at = DeviceRange { start, bytes };
+        // SAFETY: each byte is a suspended allocation's or was free for all, and is claimed. The former's handles lie in
+        // `suspended`, whose owner has named their last uses, as whoever frees does; all are complete.
+        unsafe { memory.unmap(pages_at) }?;
+        let filled = suspended.filled(offset, offset + bytes);
+        let mut books = self.books.lock();
+        books.note(MemoryEventKind::PagesUnmapped, pages_at, None);
+        books.set_aside(first, pages);
+        books.outside += bytes;
+        books.suspended.live += bytes - filled;
+        books.suspended.hollow += filled;
+        books.suspended.backed -= filled;
+        suspended.released += bytes;
+        Ok(())
+    }
+
+    fn destroy_spares(&self, memory: &dyn VirtualMemory) -> Result<(), DriverError> {
+        while self.destroy_spare(memory)? {}
+        Ok(())
+    }
+
+    fn map_suspended(&self, suspended: &mut Suspended) -> Result<(), ResumeErrorKind> {
+        let (Placement::Virtual(range), Some(memory)) =
+            (&self.placement, self.source.virtual_memory())
+        else {
+            return Err(foreign(suspended, self));
+        };
+        if suspended.pool != self.id {
+            return Err(foreign(suspended, self));
+        }
+        let _turn = self.turn.lock();
+        let _closed = self.fronts.close();
+        self.recall();
+        let mut books = self.books.lock();
+        books.drain(&self.timeline);
+        let missing = books.missing_pages(range.page, suspended);
+        let policy = Policy::now(&books, &self.settings, 0);
+        drop(books);
+        let mut left: u64 = missing.iter().map(|(_, pages)| pages).sum();
+        let mut supply = Supply {
+            pool: self,
+            range,
+            memory,
+            policy,
+            recovery: &mut Recovery::default(),
+        };
+        if !supply.prepare(left)? {
+            return Err(ResumeErrorKind::NoRoom {
+                missing: left * range.page,
+                held: self.books.lock().held,
+                limit: self.settings.limit,
+            });
+        }
+        for (first, pages) in missing {
+            left -= pages;
+            supply.map_noting(first, pages, left, |books, mapping| {
+                let (start, end) = (
+                    mapping.first * range.page,
+                    (mapping.first + mapping.pages) * range.page,
+                );
+                let filled = suspended.filled(start, end);
+                books.suspended.live -= end - start - filled;
+                books.suspended.hollow -= filled;
+                books.suspended.backed += filled;
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn foreign(suspended: &Suspended, pool: &DevicePool) -> ResumeErrorKind {
+    ResumeErrorKind::ForeignPool {
+        belongs: suspended.pool,
+        asked: pool.id,
+    }
+}
+
+impl Books {
+    /// Claims what is free of the mappings that can go; returns those, neighbours together, as first page and pages.
+    fn set_apart(&mut self, page: u64, suspended: &mut Suspended) -> Vec<(u64, u64)> {
+        let extents = suspended.allocations.iter();
+        let extents: Vec<Extent> = extents
+            .filter_map(|allocation| self.index.extent_of(allocation.id))
+            .collect();
+        let offsets: BTreeSet<u64> = extents.iter().map(|extent| extent.offset).collect();
+        let mut seen = BTreeSet::new();
+        let mut going = Vec::new();
+        for extent in &extents {
+            let mut at = extent.offset / page;
+            while at * page < extent.offset + extent.bytes {
+                let Some(mapping) = self.pages.at(at).copied() else {
+                    at += 1;
+                    continue;
+                };
+                at = mapping.first + mapping.pages;
+                if !seen.insert(mapping.first) {
+                    continue;
+                }
+                if let Some(free) = self.free_parts(page, &mapping, extent, &offsets) {
+                    self.claim_parts(&free, suspended);
+                    going.push((mapping.first, mapping.pages));
+                }
+            }
+        }
+        going.sort_unstable();
+        self.joined(page, &going)
+    }
+
+    /// The free parts of a mapping that has a byte of this extent: where, how many bytes, in which extent. `None` if
+    /// any byte of it is somebody else's.
+    fn free_parts(
+        &self,
+        page: u64,
+        mapping: &Mapping,
+        extent: &Extent,
+        offsets: &BTreeSet<u64>,
+    ) -> Option<Vec<(u64, u64, Extent)>> {
+        let (start, end) = (mapping.first * page, (mapping.first + mapping.pages) * page);
+        let mut at = *extent;
+        while at.offset > start {
+            at = self.index.below(at.id)?;
+        }
+        let mut free = Vec::new();
+        loop {
+            match at.state {
+                ExtentState::Live { .. } if offsets.contains(&at.offset) => {}
+                ExtentState::Free { domain, .. } if domain == Region::of(domain).shared() => {
+                    let from = at.offset.max(start);
+                    let upto = end.min(at.offset + at.bytes);
+                    free.push((from, upto - from, at));
+                }
+                _ => return None,
+            }
+            if at.offset + at.bytes >= end {
+                return Some(free);
+            }
+            at = self.index.above(at.id)?;
+        }
+    }
+
+    fn claim_parts(&mut self, free: &[(u64, u64, Extent)], suspended: &mut Suspended) {
+        for (start, bytes, extent) in free {
+            let ExtentState::Free { domain, .. } = extent.state else {
+                continue;
+            };
+            if let Some(chunk) = self.index.claim(*start, *bytes, Some(extent.id)) {
+                self.suspended.fillings += 1;
+                self.suspended.backed += bytes;
+                let region = Region::of(domain);
+                suspended.fillings.push(Filling { chunk, region });
+            }
+        }
+    }
+
+    /// Neighbouring stretches of pages of one range of addresses as one.
+    fn joined(&self, page: u64, stretches: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for &(first, pages) in stretches {
+            match joined.last_mut() {
+                Some(last)
+                    if last.0 + last.1 == first
+                        && self.blocks.end_of(last.0 * page) != Some(first * page) =>
+                {
+                    last.1 += pages;
+                }
+                _ => joined.push((first, pages)),
+            }
+        }
+        joined
+    }
+
+    /// Pages that suspended memory misses.
+    fn missing_pages(&self, page: u64, suspended: &Suspended) -> Vec<(u64, u64)> {
+        let of_allocations = suspended.allocations.iter().filter_map(|allocation| {
+            let extent = self.index.extent_of(allocation.id)?;
+            Some((extent.offset, extent.bytes))
+        });
+        let of_fillings = suspended.fillings.iter();
+        let of_fillings = of_fillings.map(|filling| (filling.chunk.offset, filling.chunk.bytes));
+        let memory = of_allocations.chain(of_fillings);
+        let stretches = memory.flat_map(|(offset, bytes)| self.pages.stretches(offset, bytes));
+        let hollow = stretches.filter(|(.., is_backed)| !is_backed);
+        let pages: BTreeSet<u64> = hollow
+            .flat_map(|(start, end, _)| start / page..end.div_ceil(page))
+            .collect();
+        let pages: Vec<(u64, u64)> = pages.into_iter().map(|first| (first, 1)).collect();
+        self.joined(page, &pages)
+    }
+
+    /// Bytes of `offset..offset + bytes` without pages.
+    pub(crate) fn hollow_in(&self, offset: u64, bytes: u64) -> u64 {
+        let stretches = self.pages.stretches(offset, bytes).into_iter();
+        let hollow = stretches.filter(|(.., is_backed)| !is_backed);
+        hollow.map(|(start, end, _)| end - start).sum()
+    }
+
+    fn discard(&mut self, allocation: &Allocation) {
+        // Live until here, so neither fails.
+        let Ok((chunk, _)) = self.index.cut(allocation.id, allocation.rounded) else {
+            return;
+        };
+        self.note_freed(allocation);
+        self.suspended.live -= self.hollow_in(chunk.offset, chunk.bytes);
+        self.give_back_stretches(chunk, allocation.region, || Disposal::Anyone);
+    }
+}
