@@ -233,8 +233,7 @@ impl Books {
     /// An allocation is none any more.
     #[inline]
     pub(crate) fn note_taken_back(&mut self, allocation: &Allocation) {
-        self.directory.retire(allocation.id);
-        self.unlist(allocation.id);
+        self.directory.withdraw(allocation.id);
         self.note(MemoryEventKind::Freed, allocation.range(), allocation.lane);
         self.set_live(self.live - allocation.bytes);
         self.allocations -= 1;

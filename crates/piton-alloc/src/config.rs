@@ -57,6 +57,18 @@ pub struct MemoryPoolConfig {
     pub front_bytes: Option<u64>,
     /// Whether memory freed on one lane may go to another before its last use is complete.
     pub cross_lane: CrossLane,
+    /// How [`DevicePool::lookup`](crate::DevicePool::lookup) finds an allocation.
+    pub address_lookup: AddressLookup,
+}
+
+/// How an allocation is found by an address inside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AddressLookup {
+    /// By tables that are kept with each allocation and free, at some nanoseconds each: in a few steps, without a lock.
+    Tables,
+    /// By a walk over the Chunks of a Block, or of all addresses, under the pool's lock. The lane and the tag are not known then.
+    Walk,
 }
 
 /// Whether a pool maps pages where they are needed.
@@ -121,6 +133,7 @@ impl Default for MemoryPoolConfig {
             events: 4096,
             front_bytes: None,
             cross_lane: CrossLane::Wait,
+            address_lookup: AddressLookup::Tables,
         }
     }
 }
@@ -141,6 +154,7 @@ pub(crate) struct Settings {
     pub(crate) events: u32,
     pub(crate) front_bytes: u64,
     pub(crate) cross_lane: CrossLane,
+    pub(crate) has_directory: bool,
     /// Whether pages are mapped, if the source can.
     pub(crate) is_virtual: bool,
 }
@@ -193,6 +207,7 @@ impl Settings {
                 .front_bytes
                 .unwrap_or_else(|| AUTOMATIC_FRONT.min(limit / AUTOMATIC_FRONT_SHARE)),
             cross_lane: config.cross_lane,
+            has_directory: config.address_lookup == AddressLookup::Tables,
             is_virtual: page.is_some(),
         };
         settings.refuse_what_has_no_effect(config)?;

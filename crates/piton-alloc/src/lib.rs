@@ -126,7 +126,9 @@ pub use adaptor::{
 };
 pub use allocation::{Allocation, AllocationId, AllocationInfo, PoolId};
 pub use check::Inconsistency;
-pub use config::{CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit, VirtualAddressing};
+pub use config::{
+    AddressLookup, CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit, VirtualAddressing,
+};
 pub use error::{
     AllocError, ConfigError, FreeError, FreeErrorKind, FullNow, ResumeError, ResumeErrorKind,
     ServeError, SuspendError, SuspendErrorKind,

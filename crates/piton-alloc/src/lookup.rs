@@ -8,8 +8,8 @@
 //! Three tables that readers walk as they are, written by those who allocate anyway:
 //!
 //! - [`Ranges`]: the Blocks, by address. Few, and changed only beside a call to the source.
-//! - [`Starts`]: a set of the units at which live chunks begin, a tree of 64 branches a node with one bit a branch. The
-//!   greatest start at or below a unit is the only chunk that the unit can lie in. Six steps, whatever there is.
+//! - [`Starts`]: where live chunks begin, filed by their size and place. A unit is looked for twice in each class of sizes,
+//!   whatever there is.
 //! - [`Entries`]: by the number of a chunk's record, what its allocation is. An entry names its own address, so that no
 //!   answer is put together from two allocations.
 //!
@@ -20,16 +20,16 @@
 //! - *Hand out*: the entry first, then the start. *Take back*: the entry is retired first, then the start goes. A chunk on
 //!   a shelf keeps its start, and its entry is retired.
 //! - Readers write nothing and wait for nobody. Each store that publishes is a Release and each load an Acquire, so whoever
-//!   knows of an allocation finds its start, its entry and its Block. What other threads do at that moment adds and takes
-//!   other bits: between the start of a live allocation and its end there are none.
-//! - A reader of an entry looks at its *version* before and after: odd means that nobody has it, and one that changed that
-//!   it had another allocation meanwhile. Such an answer is none, as is one whose bytes do not hold the address: the
+//!   knows of an allocation finds its start, its entry and its Block, whatever other threads add and take at that moment.
+//! - A reader of an entry looks at its *version* before and after: it says whether anybody has the entry, and one that changed
+//!   says that another allocation got it meanwhile. Such an answer is none, as is one whose bytes do not hold the address: the
 //!   allocation asked for came or went during the call, and either answer is right.
 
 mod arena;
 mod entries;
 mod ranges;
 mod starts;
+mod walk;
 
 use piton_driver::{DevicePtr, DeviceRange};
 use piton_suballoc::ExtentId;
@@ -37,10 +37,11 @@ use piton_timeline::LaneId;
 
 use crate::adaptor::Tag;
 use crate::allocation::{AllocationId, AllocationInfo, PoolId};
+use crate::config::Settings;
 use entries::Entries;
 pub(crate) use entries::Record;
 pub(crate) use ranges::Ranges;
-use starts::Starts;
+use starts::{Place, Starts};
 
 /// The live allocations of a pool, by address.
 #[derive(Debug)]
@@ -50,15 +51,18 @@ pub(crate) struct Directory {
     entries: Entries,
     /// Bytes of a unit, as a power of two.
     unit_bits: u32,
+    /// Whether allocations are noted at all.
+    is_kept: bool,
 }
 
 impl Directory {
-    pub(crate) fn new(unit: u64) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             ranges: Ranges::default(),
             starts: Starts::new(),
             entries: Entries::default(),
-            unit_bits: unit.trailing_zeros(),
+            unit_bits: settings.unit.trailing_zeros(),
+            is_kept: settings.has_directory,
         }
     }
 
@@ -68,31 +72,72 @@ impl Directory {
         u32::try_from(offset >> self.unit_bits).unwrap_or(u32::MAX)
     }
 
+    #[inline]
+    fn units_of(&self, bytes: u64) -> u32 {
+        let units = bytes.div_ceil(1 << self.unit_bits);
+        u32::try_from(units).unwrap_or(u32::MAX)
+    }
+
     /// An allocation is handed out. The caller holds `books`.
     #[inline]
     pub(crate) fn publish(&self, id: ExtentId, offset: u64, record: &Record) {
-        let unit = self.unit_of(offset);
-        self.entries.publish(id, unit, record);
-        self.starts.insert(unit, id.parts().0);
+        if !self.is_kept {
+            return;
+        }
+        let place = Place {
+            number: id.parts().0,
+            unit: self.unit_of(offset),
+            units: self.units_of(record.bytes),
+        };
+        // There is room for every record that the index can have.
+        if let Some(entry) = self.entries.publish(id, place, record) {
+            self.starts.insert(place, entry, &self.entries);
+        }
+    }
+
+    #[inline]
+    fn entry(&self, number: u32) -> Option<&entries::Entry> {
+        if self.is_kept {
+            self.entries.at(number)
+        } else {
+            None
+        }
+    }
+
+    /// An allocation is taken back by the index. The caller holds `books`.
+    #[inline]
+    pub(crate) fn withdraw(&self, id: ExtentId) {
+        let number = id.parts().0;
+        if let Some(entry) = self.entry(number) {
+            entry.end(id);
+            self.starts
+                .remove(entry.place(number), entry, &self.entries);
+        }
+    }
+
+    /// An allocation is taken back to a shelf. The caller is inside its front.
+    #[inline]
+    pub(crate) fn retire(&self, id: ExtentId) {
+        if let Some(entry) = self.entry(id.parts().0) {
+            entry.retire();
+        }
     }
 
     /// A chunk from a shelf is handed out again, of the size it had. The caller has just taken it.
     #[inline]
     pub(crate) fn renew(&self, id: ExtentId, lane: LaneId, tag: Option<Tag>) {
-        self.entries.renew(id.parts().0, lane, tag);
+        if let Some(entry) = self.entry(id.parts().0) {
+            entry.renew(lane, tag);
+        }
     }
 
-    /// An allocation is taken back, to a shelf or by the index. The caller owns it.
-    #[inline]
-    pub(crate) fn retire(&self, id: ExtentId) {
-        self.entries.retire(id.parts().0);
-    }
-
-    /// The chunk of a retired allocation goes to the index. The caller holds `books`.
+    /// A chunk from a shelf goes to the index. The caller holds `books`.
     #[inline]
     pub(crate) fn unlist(&self, id: ExtentId) {
-        if let Some(unit) = self.entries.start_of(id.parts().0) {
-            self.starts.remove(unit);
+        let number = id.parts().0;
+        if let Some(entry) = self.entry(number) {
+            self.starts
+                .remove(entry.place(number), entry, &self.entries);
         }
     }
 
@@ -100,30 +145,40 @@ impl Directory {
     pub(crate) fn lookup(&self, pool: PoolId, address: DevicePtr) -> Option<AllocationInfo> {
         let (block, offset) = self.ranges.containing(address)?;
         let inside = address.checked_offset_from(block.start)?;
-        let number = self.starts.at_or_below(self.unit_of(offset + inside))?;
-        let (id, record) = self.entries.get(number)?;
-        let rounded_bytes = record.bytes.next_multiple_of(1 << self.unit_bits);
-        let offset = address.checked_offset_from(record.ptr)?;
-        (offset < rounded_bytes).then_some(AllocationInfo {
-            id: AllocationId::new(pool, id),
-            ptr: record.ptr,
-            offset,
-            bytes: record.bytes,
-            rounded_bytes,
-            lane: record.lane,
-            tag: record.tag,
-            block,
+        let unit = self.unit_of(offset + inside);
+        self.starts.find(unit, &self.entries, |number| {
+            let (id, record) = self.entries.get(number)?;
+            let rounded_bytes = record.bytes.next_multiple_of(1 << self.unit_bits);
+            let offset = address.checked_offset_from(record.ptr)?;
+            (offset < rounded_bytes).then_some(AllocationInfo {
+                id: AllocationId::new(pool, id),
+                ptr: record.ptr,
+                offset,
+                bytes: record.bytes,
+                rounded_bytes,
+                lane: record.lane,
+                tag: record.tag,
+                block,
+            })
         })
     }
 
-    /// Whether a chunk begins at an offset, by the number of its record; for `check`.
+    /// Whether a chunk is found where it begins, if any are kept; for `check`.
     pub(crate) fn lists(&self, id: ExtentId, offset: u64) -> bool {
-        let number = id.parts().0;
         let unit = self.unit_of(offset);
-        self.starts.at_or_below(unit) == Some(number) && self.entries.start_of(number) == Some(unit)
+        let found = self.starts.find(unit, &self.entries, |number| {
+            let place = self.entries.place_of(number)?;
+            (place.unit == unit).then_some(number)
+        });
+        found == Some(id.parts().0)
     }
 
-    /// Chunks listed, counted one by one; for `check`.
+    /// Whether allocations are noted at all.
+    pub(crate) const fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Chunks listed; for `check`.
     pub(crate) fn listed(&self) -> u64 {
         self.starts.count()
     }

@@ -65,7 +65,7 @@ impl DevicePool {
         let settings = Settings::new(config, &*source)?;
         let id = PoolId(std::hash::RandomState::new().hash_one(Arc::as_ptr(&source).addr()));
         let fronts = Arc::new(Fronts::new(&settings));
-        let directory = Arc::new(Directory::new(settings.unit));
+        let directory = Arc::new(Directory::new(&settings));
         let mut books = Books::new(id, &settings, Arc::clone(&fronts), Arc::clone(&directory))
             .map_err(|_| ConfigError::Alignment {
                 given: config.alignment,
@@ -292,11 +292,16 @@ impl DevicePool {
 
     /// The allocation that an address lies in, its first byte or any other; `None` if it lies in none.
     ///
-    /// Takes no lock, waits for nobody and costs a few steps, however much is live: for any thread at any time. An allocation
-    /// that is handed out or given back during the call is found or not.
+    /// With [`AddressLookup::Tables`](crate::AddressLookup::Tables), the default, it takes no lock, waits for nobody and costs a
+    /// few steps, however much is live: for any thread at any time. An allocation that is handed out or given back during
+    /// the call is found or not.
     #[must_use]
     pub fn lookup(&self, address: DevicePtr) -> Option<AllocationInfo> {
-        self.directory.lookup(self.id, address)
+        if self.settings.has_directory {
+            self.directory.lookup(self.id, address)
+        } else {
+            self.walk_to(address)
+        }
     }
 
     /// Walks all books and compares: `held + suspended = live + padding + cached + pending + in_transit`, Blocks against the

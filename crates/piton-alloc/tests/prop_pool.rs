@@ -7,7 +7,9 @@
 mod source;
 mod world;
 
-use piton_alloc::{CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit, VirtualAddressing};
+use piton_alloc::{
+    AddressLookup, CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit, VirtualAddressing,
+};
 use proptest::prelude::*;
 use source::GRANULE;
 use world::{Uses, World};
@@ -74,19 +76,25 @@ fn configs() -> impl Strategy<Value = MemoryPoolConfig> {
         Just(ExactBlocks::Never),
     ];
     let fronts = prop_oneof![Just(None), Just(Some(0)), Just(Some(20 * GRANULE))];
+    let lookups = prop_oneof![
+        4 => Just(AddressLookup::Tables),
+        1 => Just(AddressLookup::Walk),
+    ];
     (
         policies,
         exact,
-        fronts,
+        (fronts, lookups),
         1u64..9,
         0u32..60,
         20u64..=64,
         0u64..20,
     )
         .prop_map(
-            |(cross_lane, exact_blocks, front_bytes, block, growth_percent, limit, threshold)| {
+            |(cross_lane, exact_blocks, at_hand, block, growth_percent, limit, threshold)| {
+                let (front_bytes, address_lookup) = at_hand;
                 MemoryPoolConfig {
                     front_bytes,
+                    address_lookup,
                     cross_lane,
                     exact_blocks,
                     growth_percent,

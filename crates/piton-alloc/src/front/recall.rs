@@ -74,6 +74,16 @@ impl AllEntered<'_> {
         }
         Ok(())
     }
+
+    /// Whether a chunk lies on a shelf.
+    pub(crate) fn have(&mut self, offset: u64, books: &Books) -> bool {
+        let lies_at = |item: &Item| {
+            let extent = books.index.extent_of(item.id);
+            extent.is_some_and(|extent| extent.offset == offset)
+        };
+        let mut each = self.0.iter_mut();
+        each.any(|(_, inside)| inside.with(|front| front.items().any(|(_, item)| lies_at(item))))
+    }
 }
 
 impl Front {

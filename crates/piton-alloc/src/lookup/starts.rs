@@ -1,196 +1,311 @@
-//! The set of units at which chunks begin, and the greatest of them at or below any unit.
+//! Where live chunks begin, so that the one around a unit is found in a number of steps that does not depend on how many there are.
 //!
-//! A tree with [`FAN`] branches a node. A node has a bit for each branch in which there is a start; in a node of the lowest
-//! level a bit is a start. Nodes are made by need, lie side by side in the order in which they were needed, and stay: a
-//! program that allocates in large steps has few.
+//! # Idea
+//! A chunk of `2^k` to `2^(k+1) - 1` units is of *class* `k`. It is filed under its class and the cell of `2^(k+1)` units in which it
+//! begins: at most two chunks of a class begin in one cell. A unit inside the chunk lies in that cell or in the next, so two looks
+//! a class find it, for as many classes as there are chunks of. Files are lists that hang from a table of hashes, which is as
+//! large as there are chunks, wherever they lie: a structure by address costs a miss of the caches for each chunk of a large device.
 //!
 //! # Protocol
-//! One writer at a time, readers at any. A start is inserted from the top to the bottom and removed from the bottom to the top, so
-//! the branches above one that stays are never cleared. A reader may meet a branch with a bit and nothing in it, which is
-//! about to get its start or has just lost it, and goes on with the next lower one.
+//! One writer at a time, readers at any. All stores are Releases and all loads Acquires, but for the writer's own.
+//!
+//! - A *bucket* is one word, the number of the first entry and a count of changes. A change counts it up first, and then joins the
+//!   entries around the one that leaves. Entries come in front. A reader that did not find what it wants looks at the bucket again:
+//!   an entry that left and went to another list may have led it astray, and then the count has moved.
+//! - The table grows by being made anew, twice as large; entries have two links, for tables in turn. Readers of the old one find
+//!   there what they knew of, since nothing in it changes, until the table grows again. So a reader that found nothing looks
+//!   whether the table is still the same, too.
+//! - A class has its bit as long as it has a chunk.
+
+use std::sync::OnceLock;
 
 use piton_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::arena::Arena;
+use super::entries::{Entries, Entry, low};
 
-/// Branches of a node, as a power of two.
-const FAN_BITS: u32 = if cfg!(loom) { 1 } else { 6 };
-const FAN: usize = 1 << FAN_BITS;
-/// Enough for a unit's 32 bits; fewer where a model has few units.
-const LEVELS: usize = if cfg!(loom) { 2 } else { 6 };
-const ROOT: u32 = 0;
-
-#[derive(Debug)]
-struct Node {
-    /// Branches in which there is a start.
-    bits: AtomicU64,
-    /// By branch, the node below; 0, which is nobody's child, if there is none. At the lowest level, the number of the chunk.
-    to: [AtomicU32; FAN],
-}
-
-impl Default for Node {
-    fn default() -> Self {
-        Self {
-            bits: AtomicU64::new(0),
-            to: std::array::from_fn(|_| AtomicU32::new(0)),
-        }
-    }
-}
+/// Buckets of the first table, as a power of two.
+const FIRST_BITS: u32 = if cfg!(loom) { 2 } else { 8 };
+const CLASSES: usize = u32::BITS as usize;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Starts {
-    nodes: Arena<Node>,
-    /// Nodes made. The writer's.
-    made: AtomicU32,
+    /// By the power of two that is their size.
+    tables: [OnceLock<Box<[AtomicU64]>>; CLASSES],
+    /// Which of them there is now.
+    bits: AtomicU32,
+    /// Classes with a chunk.
+    classes: AtomicU64,
+    /// Chunks of each class, and of all. The writer's own.
+    counts: [AtomicU32; CLASSES],
+    count: AtomicU32,
 }
 
-/// The branch of a node at `level` that a unit lies in; the lowest level is 0.
-#[inline]
-const fn branch(unit: u32, level: usize) -> usize {
-    (unit as u64 >> (FAN_BITS as usize * level)) as usize % FAN
+/// A chunk's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) number: u32,
+    /// The unit it begins at.
+    pub(super) unit: u32,
+    /// Units it has.
+    pub(super) units: u32,
+}
+
+/// The word of a bucket.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Bucket(u64);
+
+impl Bucket {
+    #[inline]
+    fn first(self) -> Option<u32> {
+        low(self.0).checked_sub(1)
+    }
+
+    /// With another first entry, and counted up.
+    #[inline]
+    fn changed_to(self, first: Option<u32>) -> Self {
+        let count = (self.0 & !u64::from(u32::MAX)).wrapping_add(1 << u32::BITS);
+        // No record has the last number.
+        Self(count | first.map_or(0, |number| u64::from(number) + 1))
+    }
 }
 
 impl Starts {
     pub(super) fn new() -> Self {
-        let nodes = Arena::default();
-        nodes.make(ROOT);
-        Self {
-            nodes,
-            made: AtomicU32::new(ROOT + 1),
-        }
+        Self::with(FIRST_BITS)
     }
 
-    /// A chunk of this number begins at the unit. One writer at a time.
-    #[inline]
-    pub(super) fn insert(&self, unit: u32, number: u32) {
-        let Some(mut node) = self.nodes.get(ROOT) else {
-            return;
+    fn with(bits: u32) -> Self {
+        let starts = Self {
+            tables: [const { OnceLock::new() }; CLASSES],
+            bits: AtomicU32::new(bits),
+            classes: AtomicU64::new(0),
+            counts: std::array::from_fn(|_| AtomicU32::new(0)),
+            count: AtomicU32::new(0),
         };
-        for level in (1..LEVELS).rev() {
-            let at = branch(unit, level);
-            let to = node.to[at].load(Ordering::Relaxed);
-            let below = match to {
-                ROOT => self.grow(node, at),
-                made => self.nodes.get(made),
-            };
-            node.set(at);
-            // Past the last number of nodes, which takes more units than there are.
-            let Some(below) = below else { return };
-            node = below;
-        }
-        let at = branch(unit, 0);
-        node.to[at].store(number, Ordering::Release);
-        node.set(at);
+        starts.make(bits);
+        starts
     }
 
-    #[cold]
-    fn grow(&self, node: &Node, at: usize) -> Option<&Node> {
-        let number = self.made.load(Ordering::Relaxed);
-        let made = self.nodes.make(number)?;
-        self.made.store(number + 1, Ordering::Relaxed);
-        node.to[at].store(number, Ordering::Release);
-        Some(made)
+    fn make(&self, bits: u32) -> &[AtomicU64] {
+        self.tables[bits as usize % CLASSES].get_or_init(|| {
+            let buckets = 0..1_u64 << bits;
+            buckets.map(|_| AtomicU64::new(0)).collect()
+        })
     }
 
-    /// No chunk begins at the unit any more. One writer at a time.
     #[inline]
-    pub(super) fn remove(&self, unit: u32) {
-        let Some(root) = self.nodes.get(ROOT) else {
-            return;
-        };
-        let mut path = [root; LEVELS];
-        for level in (1..LEVELS).rev() {
-            let to = path[level].to[branch(unit, level)].load(Ordering::Relaxed);
-            match self.nodes.get(to) {
-                Some(below) if to != ROOT => path[level - 1] = below,
-                _ => return,
-            }
+    fn table(&self, bits: u32) -> &[AtomicU64] {
+        self.tables[bits as usize % CLASSES]
+            .get()
+            .map_or(&[], |table| table)
+    }
+
+    /// A chunk begins, whose entry, this one of all, is published. One writer at a time.
+    #[inline]
+    pub(super) fn insert(&self, place: Place, entry: &Entry, entries: &Entries) {
+        let bits = self.bits.load(Ordering::Relaxed);
+        let class = class_of(place.units);
+        hang(self.table(bits), bits, place, entry);
+        add(&self.count, 1);
+        if add(&self.counts[class], 1) == 1 {
+            let classes = self.classes.load(Ordering::Relaxed);
+            self.classes.store(classes | 1 << class, Ordering::Release);
         }
-        for (level, node) in path.into_iter().enumerate() {
-            if node.clear(branch(unit, level)) > 0 {
-                return;
-            }
+        if u64::from(self.count.load(Ordering::Relaxed)) > 1 << bits {
+            self.grow(bits, entries);
         }
     }
 
-    /// The number of the chunk that begins at the greatest start at or below a unit.
+    /// The chunk ends. One writer at a time.
     #[inline]
-    pub(super) fn at_or_below(&self, unit: u32) -> Option<u32> {
-        let mut node = self.nodes.get(ROOT)?;
-        let mut level = LEVELS - 1;
-        // Branches that are still to be looked at, by level, and their nodes.
-        let mut rest = [0; LEVELS];
-        let mut path = [node; LEVELS];
-        rest[level] = node.bits_up_to(branch(unit, level));
-        let mut on_path = true;
+    pub(super) fn remove(&self, place: Place, entry: &Entry, entries: &Entries) {
+        let bits = self.bits.load(Ordering::Relaxed);
+        let class = class_of(place.units);
+        let at = bucket_of(class, place.unit >> class >> 1, bits);
+        if let Some(bucket) = self.table(bits).get(at) {
+            take_down(bucket, bits, (place.number, entry), entries);
+        }
+        add(&self.count, u32::MAX);
+        if add(&self.counts[class], u32::MAX) == 0 {
+            let classes = self.classes.load(Ordering::Relaxed);
+            self.classes
+                .store(classes & !(1 << class), Ordering::Release);
+        }
+    }
+
+    /// What `look` says of the chunk that has the unit: it is shown those that may.
+    #[inline]
+    pub(super) fn find<R>(
+        &self,
+        unit: u32,
+        entries: &Entries,
+        mut look: impl FnMut(u32) -> Option<R>,
+    ) -> Option<R> {
         loop {
-            let Some(at) = rest[level].checked_ilog2() else {
-                // Nothing here: what is next lower lies below another branch of a node above.
-                on_path = false;
-                level += 1;
-                node = path.get(level).copied()?;
-                continue;
-            };
-            let at = at as usize;
-            rest[level] &= !(1 << at);
-            on_path = on_path && at == branch(unit, level);
-            let to = node.to[at].load(Ordering::Acquire);
-            if level == 0 {
-                return Some(to);
+            let bits = self.bits.load(Ordering::Acquire);
+            let mut classes = self.classes.load(Ordering::Acquire);
+            while classes != 0 {
+                let class = classes.trailing_zeros() as usize;
+                classes &= classes - 1;
+                let cell = unit >> class >> 1;
+                let cells = [Some(cell), cell.checked_sub(1)];
+                for cell in cells.into_iter().flatten() {
+                    let at = bucket_of(class, cell, bits);
+                    let bucket = self.table(bits).get(at)?;
+                    if let Some(found) = search(bucket, bits, entries, &mut look) {
+                        return Some(found);
+                    }
+                }
             }
-            level -= 1;
-            node = self.nodes.get(to)?;
-            path[level] = node;
-            let last = if on_path {
-                branch(unit, level)
-            } else {
-                FAN - 1
-            };
-            rest[level] = node.bits_up_to(last);
+            if self.bits.load(Ordering::Relaxed) == bits {
+                return None;
+            }
         }
     }
 
-    /// All starts, counted. For `check`, while nobody writes.
+    /// Makes a larger table and hangs everything from it.
+    #[cold]
+    fn grow(&self, bits: u32, entries: &Entries) {
+        let larger = bits + 1;
+        if larger as usize >= CLASSES {
+            return;
+        }
+        let table = self.make(larger);
+        for bucket in self.table(bits) {
+            let mut next = Bucket(bucket.load(Ordering::Relaxed)).first();
+            while let Some(number) = next {
+                let entry = entries.at(number);
+                next = entry.and_then(|entry| entry.next(bits));
+                if let Some(entry) = entry {
+                    hang(table, larger, entry.place(number), entry);
+                }
+            }
+        }
+        self.bits.store(larger, Ordering::Release);
+    }
+
+    /// Chunks there are. For `check`, while nobody writes.
     pub(super) fn count(&self) -> u64 {
-        self.nodes
-            .get(ROOT)
-            .map_or(0, |root| self.count_below(root, LEVELS - 1))
-    }
-
-    fn count_below(&self, node: &Node, level: usize) -> u64 {
-        let bits = node.bits.load(Ordering::Acquire);
-        if level == 0 {
-            return u64::from(bits.count_ones());
-        }
-        let below = (0..FAN).filter(|at| bits & (1 << at) != 0);
-        let below = below.filter_map(|at| self.nodes.get(node.to[at].load(Ordering::Acquire)));
-        below.map(|node| self.count_below(node, level - 1)).sum()
+        u64::from(self.count.load(Ordering::Relaxed))
     }
 }
 
-impl Node {
-    #[inline]
-    fn set(&self, at: usize) {
-        let bits = self.bits.load(Ordering::Relaxed);
-        if bits & (1 << at) == 0 {
-            self.bits.store(bits | 1 << at, Ordering::Release);
+#[inline]
+fn hang(table: &[AtomicU64], bits: u32, place: Place, entry: &Entry) {
+    let class = class_of(place.units);
+    let at = bucket_of(class, place.unit >> class >> 1, bits);
+    let Some(bucket) = table.get(at) else { return };
+    let before = Bucket(bucket.load(Ordering::Relaxed));
+    entry.set_next(bits, before.first());
+    let after = before.changed_to(Some(place.number));
+    bucket.store(after.0, Ordering::Release);
+}
+
+#[inline]
+fn take_down(bucket: &AtomicU64, bits: u32, (number, entry): (u32, &Entry), entries: &Entries) {
+    let before = Bucket(bucket.load(Ordering::Relaxed));
+    let next = entry.next(bits);
+    let is_first = before.first() == Some(number);
+    let first = if is_first { next } else { before.first() };
+    bucket.store(before.changed_to(first).0, Ordering::Release);
+    let mut at = first.filter(|_| !is_first);
+    while let Some(previous) = at.and_then(|at| entries.at(at)) {
+        at = previous.next(bits);
+        if at == Some(number) {
+            previous.set_next(bits, next);
+            return;
         }
     }
+}
 
-    /// The bits that are left.
-    #[inline]
-    fn clear(&self, at: usize) -> u64 {
-        let bits = self.bits.load(Ordering::Relaxed) & !(1 << at);
-        self.bits.store(bits, Ordering::Release);
-        bits
+/// Shows a bucket's entries until one is the right one.
+#[inline]
+fn search<R>(
+    bucket: &AtomicU64,
+    bits: u32,
+    entries: &Entries,
+    look: &mut impl FnMut(u32) -> Option<R>,
+) -> Option<R> {
+    loop {
+        let before = Bucket(bucket.load(Ordering::Acquire));
+        let is_whole = || Bucket(bucket.load(Ordering::Relaxed)) == before;
+        let mut next = before.first();
+        let mut steps = 0_u32;
+        while let Some(number) = next {
+            if let Some(found) = look(number) {
+                return Some(found);
+            }
+            next = entries.next(number, bits);
+            steps += 1;
+            if steps.is_multiple_of(PATIENCE) && !is_whole() {
+                break;
+            }
+        }
+        if next.is_none() && is_whole() {
+            return None;
+        }
     }
+}
 
-    /// Bits of the branches up to this one.
-    #[inline]
-    fn bits_up_to(&self, at: usize) -> u64 {
-        self.bits.load(Ordering::Acquire) & (u64::MAX >> (63 - at))
+/// Entries of a list after which a reader looks whether it has been led astray.
+const PATIENCE: u32 = 16;
+
+/// The class of a chunk of so many units, at least one.
+#[inline]
+const fn class_of(units: u32) -> usize {
+    match units.checked_ilog2() {
+        Some(class) => class as usize,
+        None => 0,
     }
+}
+
+/// The bucket of a class's cell, in a table of so many.
+#[inline]
+const fn bucket_of(class: usize, cell: u32, bits: u32) -> usize {
+    let key = (class as u64) << u32::BITS | cell as u64;
+    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - bits)) as usize
+}
+
+/// Adds to a count that the writer alone changes; what it is then.
+#[inline]
+fn add(count: &AtomicU32, by: u32) -> u32 {
+    let now = count.load(Ordering::Relaxed).wrapping_add(by);
+    count.store(now, Ordering::Relaxed);
+    now
+}
+
+#[cfg(test)]
+fn file(at: &(Starts, Entries), place: Place) {
+    let record = super::Record {
+        ptr: piton_driver::DevicePtr::new(0),
+        bytes: 1,
+        lane: None,
+        tag: None,
+    };
+    let id = piton_suballoc::ExtentId::from_parts(place.number, 0);
+    if let Some(entry) = at.1.publish(id, place, &record) {
+        at.0.insert(place, entry, &at.1);
+    }
+}
+
+#[cfg(test)]
+fn take_away(at: &(Starts, Entries), place: Place) {
+    if let Some(entry) = at.1.at(place.number) {
+        entry.end(piton_suballoc::ExtentId::from_parts(place.number, 0));
+        at.0.remove(place, entry, &at.1);
+    }
+}
+
+/// The chunk that has a unit.
+#[cfg(test)]
+fn around(at: &(Starts, Entries), unit: u32) -> Option<u32> {
+    let (starts, entries) = at;
+    starts.find(unit, entries, |number| {
+        let place = entries.place_of(number)?;
+        let inside = unit.checked_sub(place.unit)? < place.units;
+        inside.then_some(number)
+    })
 }
 
 #[cfg(all(test, not(loom)))]
@@ -199,67 +314,126 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn units() -> impl Strategy<Value = u32> {
-        prop_oneof![
-            0u32..200,
-            (0u32..32, -2i64..3)
-                .prop_map(|(bits, by)| { u32::try_from((1_i64 << bits) + by).unwrap_or(0) }),
-            any::<u32>(),
-        ]
+    fn extents() -> impl Strategy<Value = (u32, u32)> {
+        let units = prop_oneof![0u32..300, any::<u32>(), Just(u32::MAX - 3)];
+        let sizes = prop_oneof![
+            4 => 1u32..70,
+            2 => (0u32..31).prop_map(|bits| 1 << bits),
+            1 => 1u32..u32::MAX,
+        ];
+        (units, sizes)
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_greatest_start_below_is_that_of_an_ordered_map(
-            steps in prop::collection::vec((any::<bool>(), units(), any::<prop::sample::Index>()), 1..120),
+        fn the_chunk_around_a_unit_is_that_of_an_ordered_map(
+            steps in prop::collection::vec((any::<bool>(), extents(), any::<prop::sample::Index>()), 1..400),
         ) {
-            let (starts, mut model) = (Starts::new(), BTreeMap::new());
-            for (number, (inserts, unit, pick)) in (0u32..).zip(steps) {
-                if inserts || model.is_empty() {
-                    starts.insert(unit, number);
-                    model.insert(unit, number);
-                } else {
-                    let gone = *model.keys().nth(pick.index(model.len())).unwrap();
-                    starts.remove(gone);
-                    model.remove(&gone);
+            let both = (Starts::new(), Entries::default());
+            let mut model: BTreeMap<u32, Place> = BTreeMap::new();
+            let expected = |model: &BTreeMap<u32, Place>, unit: u32| {
+                let (_, place) = model.range(..=unit).next_back()?;
+                (unit - place.unit < place.units).then_some(place.number)
+            };
+            for (number, (inserts, (unit, units), pick)) in (0u32..).zip(steps) {
+                let units = units.min(u32::MAX - unit);
+                let end = unit + units;
+                let is_free = units > 0 && expected(&model, unit).is_none()
+                    && model.range(unit..end).next().is_none();
+                if inserts && is_free {
+                    let place = Place { number, unit, units };
+                    file(&both, place);
+                    model.insert(unit, place);
+                } else if !model.is_empty() {
+                    let place = *model.values().nth(pick.index(model.len())).unwrap();
+                    take_away(&both, place);
+                    model.remove(&place.unit);
                 }
-                prop_assert_eq!(starts.count(), model.len() as u64);
-                let around = model.keys().flat_map(|at| [at.saturating_sub(1), *at, at.saturating_add(1)]);
-                for at in around.chain([0, unit, u32::MAX]) {
-                    let expected = model.range(..=at).next_back().map(|(_, number)| *number);
-                    prop_assert_eq!(starts.at_or_below(at), expected, "at {}", at);
+                for at in [unit, end, end.saturating_sub(1), unit.saturating_sub(1)] {
+                    prop_assert_eq!(around(&both, at), expected(&model, at), "at {}", at);
+                }
+                prop_assert_eq!(both.0.count(), model.len() as u64);
+            }
+            for place in model.values() {
+                for at in [place.unit, place.unit + place.units / 2, place.unit + place.units - 1] {
+                    prop_assert_eq!(around(&both, at), Some(place.number));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn many_chunks_are_found_wherever_they_lie() {
+        let both = (Starts::new(), Entries::default());
+        let place = |number| Place {
+            number,
+            unit: number * 3000,
+            units: 1 + number % 3000,
+        };
+        (0..5000).for_each(|number| file(&both, place(number)));
+        for number in 0..5000 {
+            let Place { unit, units, .. } = place(number);
+            assert_eq!(around(&both, unit + units - 1), Some(number));
         }
     }
 }
 
 #[cfg(all(test, loom))]
 mod loom_tests {
-    //! A start that stays, looked for while others come and go around it.
+    //! Chunks that stay, looked for while others come and go in their list, and while the table grows.
 
     use super::*;
     use piton_sync::{model, thread};
     use std::sync::Arc;
 
+    const fn one(number: u32, unit: u32) -> Place {
+        Place {
+            number,
+            unit,
+            units: 1,
+        }
+    }
+
     #[test]
-    fn a_live_allocation_is_found_while_its_neighbours_come_and_go() {
+    fn a_live_allocation_is_found_though_another_leaves_its_list_for_a_new_place() {
         model(|| {
-            let starts = Arc::new(Starts::new());
-            starts.insert(0, 10);
-            starts.insert(2, 12);
-            let reader = {
-                let starts = Arc::clone(&starts);
-                thread::spawn(move || (starts.at_or_below(1), starts.at_or_below(3)))
+            let bucket = |unit: u32| bucket_of(0, unit >> 1, FIRST_BITS);
+            let of_bucket = |wanted: bool| {
+                let units = (2..).step_by(2);
+                units.filter(move |unit| (bucket(*unit) == bucket(0)) == wanted)
             };
-            starts.insert(3, 13);
-            starts.remove(2);
-            starts.remove(3);
-            let (first, second) = reader.join().unwrap();
-            assert_eq!(first, Some(10), "it stays");
-            assert!(matches!(second, Some(10 | 12 | 13)), "{second:?}");
+            let mut alike = of_bucket(true);
+            let [second, third] = [1, 2].map(|number| one(number, alike.next().unwrap()));
+            let apart = one(1, of_bucket(false).next().unwrap());
+            let both = Arc::new((Starts::new(), Entries::default()));
+            // The list is third, second, the one that stays.
+            for place in [one(0, 0), second, third] {
+                file(&both, place);
+            }
+            let reader = {
+                let both = Arc::clone(&both);
+                thread::spawn(move || around(&both, 0))
+            };
+            take_away(&both, second);
+            file(&both, apart);
+            assert_eq!(reader.join().unwrap(), Some(0), "it stays");
+        });
+    }
+
+    #[test]
+    fn a_live_allocation_is_found_while_the_table_grows() {
+        model(|| {
+            let both = Arc::new((Starts::with(1), Entries::default()));
+            file(&both, one(0, 0));
+            file(&both, one(1, 2));
+            let reader = {
+                let both = Arc::clone(&both);
+                thread::spawn(move || around(&both, 0))
+            };
+            (2..5).for_each(|number| file(&both, one(number, 2 * number)));
+            assert_eq!(reader.join().unwrap(), Some(0), "it stays");
         });
     }
 }
