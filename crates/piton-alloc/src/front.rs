@@ -11,7 +11,7 @@
 //!
 //! What fronts hold stays everyone's. A chunk on a shelf is live for the index and free for the program; before the pool
 //! asks its source for anything, waits, or reports, the fronts are *closed* and their chunks *recalled*. So they cost no
-//! memory, and `held = live + padding + cached + pending + in transit` counts what is on shelves as cached or pending.
+//! memory, and `held + suspended = live + padding + cached + pending + in transit` counts what is on shelves as cached or pending.
 //!
 //! # Protocol
 //! - A front's shelves, counters and events belong to whoever is inside its [`Gate`]. Its lane's threads never wait there:

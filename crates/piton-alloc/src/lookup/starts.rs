@@ -9,9 +9,9 @@
 //! # Protocol
 //! One writer at a time, readers at any. All stores are Releases and all loads Acquires, but for the writer's own.
 //!
-//! - A *bucket* is one word, the number of the first entry and a count of changes. A change counts it up first, and then joins the
-//!   entries around the one that leaves. Entries come in front. A reader that did not find what it wants looks at the bucket again:
-//!   an entry that left and went to another list may have led it astray, and then the count has moved.
+//! - A *bucket* is one word, the number of the first entry and a count of changes. Entries come in front. When one leaves, those
+//!   around it are joined, and then the count goes up: who sees the new count is not led to it any more, and who had the old
+//!   one and was led by it to another list, where it went since, finds that the count has moved, and looks again.
 //! - The table grows by being made anew, twice as large; entries have two links, for tables in turn. Readers of the old one find
 //!   there what they knew of, since nothing in it changes, until the table grows again. So a reader that found nothing looks
 //!   whether the table is still the same, too.
@@ -206,10 +206,21 @@ fn hang(table: &[AtomicU64], bits: u32, place: Place, entry: &Entry) {
 fn take_down(bucket: &AtomicU64, bits: u32, (number, entry): (u32, &Entry), entries: &Entries) {
     let before = Bucket(bucket.load(Ordering::Relaxed));
     let next = entry.next(bits);
-    let is_first = before.first() == Some(number);
-    let first = if is_first { next } else { before.first() };
+    let first = if before.first() == Some(number) {
+        next
+    } else {
+        let first = before.first();
+        join_around(number, first, next, bits, entries);
+        first
+    };
+    // Counted once no list leads to the entry any more: see the protocol.
     bucket.store(before.changed_to(first).0, Ordering::Release);
-    let mut at = first.filter(|_| !is_first);
+}
+
+/// Makes the entry before this one lead to the one after it.
+#[inline]
+fn join_around(number: u32, first: Option<u32>, next: Option<u32>, bits: u32, entries: &Entries) {
+    let mut at = first;
     while let Some(previous) = at.and_then(|at| entries.at(at)) {
         at = previous.next(bits);
         if at == Some(number) {
@@ -262,6 +273,10 @@ const fn class_of(units: u32) -> usize {
 
 /// The bucket of a class's cell, in a table of so many.
 #[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a table has fewer buckets than 32 bits count"
+)]
 const fn bucket_of(class: usize, cell: u32, bits: u32) -> usize {
     let key = (class as u64) << u32::BITS | cell as u64;
     (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - bits)) as usize
