@@ -269,22 +269,27 @@ impl World {
         for allocation in &self.live {
             let start = allocation.ptr().address();
             assert!(self.source.backs(start, start + allocation.rounded_bytes()));
-            let last = allocation
-                .ptr()
-                .checked_add(allocation.bytes() - 1)
-                .expect("in range");
-            let info = self.memory().lookup(last).expect("it is live");
-            assert_eq!(
-                (info.ptr, info.offset, info.bytes),
-                (allocation.ptr(), allocation.bytes() - 1, allocation.bytes())
-            );
-            let after = allocation.ptr().checked_add(allocation.rounded_bytes());
-            let next = after.and_then(|after| self.memory().lookup(after));
-            assert!(next.is_none_or(|next| Some(next.ptr) == after));
-            assert_eq!(info.id, allocation.id());
-            if self.knows_lanes {
-                assert_eq!((info.lane, info.tag), (allocation.lane(), allocation.tag()));
-            }
+            self.look_up(allocation);
+        }
+    }
+
+    /// Any address of an allocation leads to it, and the first one behind it to another or to none.
+    fn look_up(&self, allocation: &Allocation) {
+        let last = allocation
+            .ptr()
+            .checked_add(allocation.bytes() - 1)
+            .expect("in range");
+        let info = self.memory().lookup(last).expect("it is live");
+        assert_eq!(
+            (info.ptr, info.offset, info.bytes),
+            (allocation.ptr(), allocation.bytes() - 1, allocation.bytes())
+        );
+        let after = allocation.ptr().checked_add(allocation.rounded_bytes());
+        let next = after.and_then(|after| self.memory().lookup(after));
+        assert!(next.is_none_or(|next| Some(next.ptr) == after));
+        assert_eq!(info.id, allocation.id());
+        if self.knows_lanes {
+            assert_eq!((info.lane, info.tag), (allocation.lane(), allocation.tag()));
         }
     }
 }
