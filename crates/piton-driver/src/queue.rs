@@ -262,7 +262,7 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
 
     /// Ends every command that was submitted and has not started with [`Aborted`](crate::ErrorKind::Aborted), which
     /// poisons the queue like any failure. A command that runs, or that a vendor's driver has taken and does not give
-    /// back, is told where it can be and ends as it will; a wait for another
+    /// back, is told where it can be and ends as it will, or as aborted where a part of it was left out; a wait for another
     /// queue still ends only when that has. Does not block. Nothing happens where nothing is left to end.
     ///
     /// # Errors

@@ -54,8 +54,8 @@ impl<'a> Block<'a> {
         self.job.grid
     }
 
-    /// Whether the launch's queue was aborted after the launch had started. A kernel that runs long looks here now and
-    /// then, and returns; nobody stops it otherwise.
+    /// Whether the launch's queue was aborted after the launch had started. Blocks that have not started do not then; one
+    /// that runs long looks here now and then, and returns: nobody stops it otherwise.
     pub fn is_aborted(&self) -> bool {
         self.job.is_aborted()
     }

@@ -221,8 +221,7 @@ fn skip_reason(queue: &QueueCore, position: u64) -> Option<Result<(), ErrorKind>
 /// release it to who waits behind: all of them ask again, and skip in their turn.
 #[cold]
 fn hand_on_engines(queue: &QueueCore) {
-    let device = queue.device.core();
-    for engine in [&device.copy_in, &device.copy_out, &device.copy_peer] {
+    for engine in queue.device.core().copy_engines() {
         for waiting in engine.take_waiting() {
             queue.engine().schedule(&waiting);
         }

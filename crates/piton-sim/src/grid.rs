@@ -7,11 +7,13 @@
 //! Which blocks are claimed and how many have ended is the `tally`'s, and so is how long the owner stays.
 //! `participants` only bounds how many threads run blocks at once: it orders nothing, and a thread that finds enough
 //! others leaves.
+//!
+//! An abort is looked at before each block, so a launch of many ends with those that have started.
 
 use crate::{
     block::Block, claims::Claims, device::SimDevice, kernel::SimKernel, shield, tally::BlockTally,
 };
-use piton_driver::{Fault, Grid};
+use piton_driver::{ErrorKind, Fault, Grid};
 use piton_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A grid of blocks being run.
@@ -69,18 +71,17 @@ impl<'a> GridJob<'a> {
     pub(crate) fn take_part(&self) {
         if self.participants.fetch_add(1, Ordering::Relaxed) < self.limit {
             while let Some(number) = self.tally.claim() {
-                self.run_block(number);
+                if let Err(kind) = self.run_block(number) {
+                    self.tally.fail(kind);
+                }
             }
         }
         self.participants.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Runs all blocks on this thread alone; returns the first fault. The launch was never on offer.
-    pub(crate) fn run_alone(&self) -> Result<(), Fault> {
-        for number in 0..self.grid.blocks().unwrap_or(0) {
-            self.call(number)?;
-        }
-        Ok(())
+    /// Runs all blocks on this thread alone, up to the first that fails. The launch was never on offer.
+    pub(crate) fn run_alone(&self) -> Result<(), ErrorKind> {
+        (0..self.grid.blocks().unwrap_or(0)).try_for_each(|number| self.run_block(number))
     }
 
     /// Another thread is about to help; the launch is still on offer.
@@ -93,20 +94,20 @@ impl<'a> GridJob<'a> {
         self.tally.leave();
     }
 
-    /// Waits for the blocks that other threads still run; returns the first fault. The launch is not on offer.
-    pub(crate) fn finish(&self) -> Result<(), Fault> {
+    /// Waits for the blocks that other threads still run; returns the first failure. The launch is not on offer.
+    pub(crate) fn finish(&self) -> Result<(), ErrorKind> {
         self.tally.wait()
     }
 
-    fn run_block(&self, number: u64) {
-        if self.tally.has_fault() {
-            return self.tally.finish_one(Ok(()));
+    /// Runs a block, unless the launch is aborted.
+    fn run_block(&self, number: u64) -> Result<(), ErrorKind> {
+        if self.is_aborted() {
+            return Err(ErrorKind::Aborted);
         }
-        self.tally.finish_one(self.call(number));
-    }
-
-    fn call(&self, number: u64) -> Result<(), Fault> {
         let block = Block::new(self, number);
-        shield::run(|| self.kernel.definition.run(&block)).unwrap_or(Err(Fault::Panicked))
+        let outcome = shield::run(|| self.kernel.definition.run(&block));
+        outcome
+            .unwrap_or(Err(Fault::Panicked))
+            .map_err(ErrorKind::KernelFault)
     }
 }

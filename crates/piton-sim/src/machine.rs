@@ -190,6 +190,10 @@ impl DeviceCore {
         })
     }
 
+    pub(crate) fn copy_engines(&self) -> [&Resource<Arc<QueueCore>>; 3] {
+        [&self.copy_in, &self.copy_out, &self.copy_peer]
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }

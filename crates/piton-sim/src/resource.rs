@@ -52,6 +52,11 @@ impl<T> Resource<T> {
         state.waiting.pop()
     }
 
+    /// Somebody who may be waiting has become more urgent.
+    pub(crate) fn promote(&self, band: usize, is_it: impl Fn(&T) -> bool) {
+        self.state.lock().waiting.promote(band, is_it);
+    }
+
     /// Whether anybody waits for one.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.state.lock().waiting.is_empty()

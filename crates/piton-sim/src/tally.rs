@@ -1,21 +1,20 @@
-//! How far one launch is: blocks claimed, who helps, the first fault.
+//! How far one launch is: blocks claimed, who helps, why it has failed.
 //!
 //! # Protocol
 //! | word | written by | order |
 //! |---|---|---|
-//! | `next` | [`claim`](BlockTally::claim), by `fetch_add`: each number is handed out once | Relaxed: it orders nothing |
-//! | `has_fault` | [`finish_one`](BlockTally::finish_one) | Relaxed: a hint |
-//! | `fault`, `guests` | under their lock, which the owner sleeps under in [`wait`](BlockTally::wait) | the lock |
+//! | `next` | [`claim`](BlockTally::claim), by `fetch_add`: each number is handed out once; [`fail`](BlockTally::fail), by `fetch_max` to the end | Relaxed: it orders nothing |
+//! | `failure`, `guests` | under their lock, which the owner sleeps under in [`wait`](BlockTally::wait) | the lock |
 //!
 //! The tally lies on the owner's stack. A *guest*, a thread that helps, is counted before it gets to see the launch and
 //! until it is done with it. A thread that claims a block runs it before it claims another or leaves; so when the owner
 //! has found no block left to claim, and no guest is left, every block has ended, and the lock has handed over what the
 //! guests wrote.
 
-use piton_driver::Fault;
+use piton_driver::ErrorKind;
 use piton_sync::{
     Condvar, Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    atomic::{AtomicU64, Ordering},
     hint,
 };
 
@@ -30,14 +29,13 @@ const LOOKS: u32 = 0;
 pub(crate) struct BlockTally {
     blocks: u64,
     next: AtomicU64,
-    has_fault: AtomicBool,
     kept: Mutex<Kept>,
     none_left: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    fault: Option<Fault>,
+    failure: Option<ErrorKind>,
     guests: u32,
 }
 
@@ -46,7 +44,6 @@ impl BlockTally {
         Self {
             blocks,
             next: AtomicU64::new(0),
-            has_fault: AtomicBool::new(false),
             kept: Mutex::new(Kept::default()),
             none_left: Condvar::new(),
         }
@@ -58,23 +55,16 @@ impl BlockTally {
         self.blocks.saturating_sub(claimed)
     }
 
-    /// The next block to run. Whoever gets one runs it, and calls [`finish_one`](Self::finish_one).
+    /// The next block to run. Whoever gets one runs it, or calls [`fail`](Self::fail).
     pub(crate) fn claim(&self) -> Option<u64> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         (number < self.blocks).then_some(number)
     }
 
-    /// Whether a block has failed: the rest need not run.
-    pub(crate) fn has_fault(&self) -> bool {
-        self.has_fault.load(Ordering::Relaxed)
-    }
-
-    /// A claimed block has ended.
-    pub(crate) fn finish_one(&self, result: Result<(), Fault>) {
-        if let Err(fault) = result {
-            self.kept.lock().fault.get_or_insert(fault);
-            self.has_fault.store(true, Ordering::Relaxed);
-        }
+    /// A claimed block has failed, or is not run: those that nobody has claimed need not run either.
+    pub(crate) fn fail(&self, kind: ErrorKind) {
+        self.kept.lock().failure.get_or_insert(kind);
+        self.next.fetch_max(self.blocks, Ordering::Relaxed);
     }
 
     /// A guest is about to help. Called where the owner cannot have left: before the launch is withdrawn.
@@ -91,9 +81,9 @@ impl BlockTally {
         }
     }
 
-    /// Waits until every guest has left; returns the first fault. The owner calls it when no block is left to claim
+    /// Waits until every guest has left; returns the first failure. The owner calls it when no block is left to claim
     /// and no guest can enter any more.
-    pub(crate) fn wait(&self) -> Result<(), Fault> {
+    pub(crate) fn wait(&self) -> Result<(), ErrorKind> {
         let mut kept = self.kept.lock();
         for _ in 0..LOOKS {
             if kept.guests == 0 {
@@ -106,7 +96,7 @@ impl BlockTally {
         while kept.guests > 0 {
             self.none_left.wait(&mut kept);
         }
-        kept.fault.map_or(Ok(()), Err)
+        kept.failure.map_or(Ok(()), Err)
     }
 }
 
@@ -133,7 +123,6 @@ mod loom_tests {
             let cell = &launch.memory[usize::try_from(number).unwrap()];
             // SAFETY: claimed by nobody else.
             cell.with_mut(|word| unsafe { *word += 1 });
-            launch.tally.finish_one(Ok(()));
         }
     }
 

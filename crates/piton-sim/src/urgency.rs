@@ -29,12 +29,25 @@ pub(crate) fn lend(band: usize, (mut queue, mut position): Goal) {
         if !queue.lift_to(band, position) {
             return;
         }
-        queue.engine().promote(&queue, band);
+        queue.promote(band);
         let next = queue.waits.get().and_then(|(_, awaits)| goal(awaits));
         let Some(next) = next else {
             return;
         };
         (queue, position) = next;
+    }
+}
+
+impl QueueCore {
+    /// Puts it before less urgent ones in whatever list it stands: of ready queues, or of queues that wait for a hardware
+    /// queue or a copy engine.
+    fn promote(self: &Arc<Self>, band: usize) {
+        self.engine().promote(self, band);
+        let device = self.device.core();
+        let hardware = device.hardware.get(self.hardware as usize);
+        for resource in hardware.into_iter().chain(device.copy_engines()) {
+            resource.promote(band, |other| Arc::ptr_eq(other, self));
+        }
     }
 }
 

@@ -1,24 +1,29 @@
 //! Words of device memory that commands themselves look at and write, in one access each, as hardware does. The memory
 //! is no part of the program's: a kernel, a copy or another process may write it meanwhile, in whole words.
+//!
+//! A command that writes a word does so with Release, and who looks at it does so with Acquire: who finds the value sees
+//! what the writer's queue did before, also where he has looked before anybody told him (`memory_wait`). A kernel's
+//! stores are plain: what it wrote beside the word is there when it has ended.
 
 #![expect(unsafe_code, reason = "reads and writes words of device memory")]
 
 use crate::device::SimDevice;
 use piton_driver::{DeviceRange, ErrorKind, MemoryWord};
+use piton_sync::foreign;
 use std::ptr::NonNull;
 
 /// The word at `range`, which is four bytes at a multiple of four.
 pub(crate) fn read_u32(device: &SimDevice, range: DeviceRange) -> Result<u32, ErrorKind> {
     let start = resolve(device, range)?;
     // SAFETY: resolved just now: four bytes, mapped; aligned, as was checked when the command was submitted.
-    Ok(unsafe { start.cast().read_volatile() })
+    Ok(unsafe { foreign::load_u32(start.cast()) })
 }
 
 /// The word at `range`, which is eight bytes at a multiple of eight.
 fn read_u64(device: &SimDevice, range: DeviceRange) -> Result<u64, ErrorKind> {
     let start = resolve(device, range)?;
     // SAFETY: as in `read_u32`, eight bytes.
-    Ok(unsafe { start.cast().read_volatile() })
+    Ok(unsafe { foreign::load_u64(start.cast()) })
 }
 
 /// The word at `range`, as long as `like` is.
@@ -42,9 +47,9 @@ pub(crate) fn write(
     let start = resolve(device, at)?;
     match value {
         // SAFETY: resolved just now: four bytes, mapped; aligned, as was checked when the write was submitted.
-        MemoryWord::U32(value) => unsafe { start.cast().write_volatile(value) },
+        MemoryWord::U32(value) => unsafe { foreign::store_u32(start.cast(), value) },
         // SAFETY: as above, eight bytes.
-        MemoryWord::U64(value) => unsafe { start.cast().write_volatile(value) },
+        MemoryWord::U64(value) => unsafe { foreign::store_u64(start.cast(), value) },
     }
     Ok(())
 }

@@ -8,13 +8,22 @@
 mod support;
 
 use piton_driver::{
-    Awaited, Command, Comparison, DevicePtr, ErrorKind, FillPattern, MemoryWait, MemoryWord,
-    OnFailure, Operation, Position, Priority, Queue, QueueActivity, QueueOptions, SignalledBy,
-    WaitOutcome,
+    Awaited, Command, Comparison, DeviceId, DevicePtr, Driver, ErrorKind, FillPattern, Grid,
+    Launch, MemoryWait, MemoryWord, ModuleImage, OnFailure, Operation, Position, Priority, Queue,
+    QueueActivity, QueueOptions, SignalledBy, Signature, WaitOutcome,
 };
-use piton_sim::{FaultPlan, ScheduleOrder, SimConfig, Trigger};
-use std::{panic::Location, sync::Arc};
-use support::{accepted, config, ends, fill, kernel, launch, machine, queue, read};
+use piton_sim::{
+    FaultPlan, KernelDefinition, ScheduleOrder, SimConfig, SimDriver, SimModule, Trigger,
+};
+use piton_sync::Mutex;
+use std::{
+    panic::Location,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+};
+use support::{accepted, comes, config, ends, fill, kernel, launch, machine, queue, read};
 
 fn every_clock(body: impl Fn(SimConfig)) {
     for workers in [1, 2] {
@@ -521,5 +530,43 @@ fn what_a_kept_writer_has_submitted_starts_when_others_wait_for_it() {
         ends(&config, &told, told.submitted());
         drop(writer);
         finish(&written);
+    });
+}
+
+/// The first block aborts its own launch; those that have started by then wait for that.
+#[test]
+fn blocks_of_an_aborted_launch_that_have_not_started_do_not() {
+    every_clock(|config| {
+        let units = config.devices[0].compute_units;
+        let driver = SimDriver::new(config.clone()).unwrap();
+        let own: Arc<Mutex<Option<Arc<dyn Queue>>>> = Arc::default();
+        let (ran, aborted) = (
+            Arc::new(AtomicU32::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (queue_of, count, flag) = (Arc::clone(&own), Arc::clone(&ran), Arc::clone(&aborted));
+        let aborts = KernelDefinition::new("aborts", Signature::new([]), move |block| {
+            count.fetch_add(1, Ordering::AcqRel);
+            if block.index().x == 0 {
+                let queue = queue_of.lock().take().unwrap();
+                queue.abort().unwrap();
+                flag.store(true, Ordering::Release);
+            }
+            assert!(comes(|| flag.load(Ordering::Acquire)));
+            assert!(block.is_aborted());
+            Ok(())
+        });
+        driver.register(SimModule::new("m").with(aborts));
+        let device = driver.open(DeviceId(0)).unwrap();
+        let kernel = device.kernels().load(ModuleImage::Registered("m"));
+        let kernel = kernel.unwrap().kernel("aborts").unwrap();
+        let queue = queue(&device);
+        *own.lock() = Some(Arc::clone(&queue));
+        // SAFETY: the kernel names no memory.
+        let launch = unsafe { queue.launch(&Launch::new(&kernel, Grid::linear(1000), &[])) };
+        ends(&config, &queue, accepted(launch));
+        let ran = ran.load(Ordering::Acquire);
+        assert!(ran <= units, "{ran} blocks of 1000 ran");
+        assert_eq!(failed(&queue), Some((1, ErrorKind::Aborted)));
     });
 }

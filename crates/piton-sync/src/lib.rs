@@ -12,6 +12,7 @@
 //! |---|---|
 //! | count or publish | [`atomic`] |
 //! | exclude others | [`Mutex`], [`Condvar`] |
+//! | read or write a word of a device's memory | [`foreign`] |
 //! | hand out memory that a protocol guards | [`UnsafeCell`] |
 //! | start a thread | [`thread`] |
 //! | keep two counters off one cache line | [`CachePadded`] |
@@ -25,6 +26,7 @@
 //! The switch is `cfg(loom)` alone. A dependency is never built with `cfg(test)`, so a door that also asked
 //! for `test` would hand std primitives to the model.
 
+pub mod foreign;
 #[cfg(not(loom))]
 mod fork;
 mod prefetch;

@@ -9,7 +9,7 @@
 
 use super::{Engine, Shared, State};
 use crate::grid::GridJob;
-use piton_driver::Fault;
+use piton_driver::ErrorKind;
 use piton_sync::atomic::Ordering;
 use std::ptr::NonNull;
 
@@ -78,7 +78,7 @@ impl Shared {
 
 impl Engine {
     /// Runs a launch on this thread and on others that are idle.
-    pub(crate) fn run_shared(&self, job: &GridJob<'_>) -> Result<(), Fault> {
+    pub(crate) fn run_shared(&self, job: &GridJob<'_>) -> Result<(), ErrorKind> {
         self.shared.offer(job);
         job.take_part();
         self.shared.withdraw(job);

@@ -177,10 +177,9 @@ fn run_grid(
         (position, queue.trouble.aborted()),
     );
     let is_shared = job.wanted() > 1 && !engine.is_virtual();
-    let result = if is_shared {
+    if is_shared {
         engine.run_shared(&job)
     } else {
         job.run_alone()
-    };
-    result.map_err(ErrorKind::KernelFault)
+    }
 }
