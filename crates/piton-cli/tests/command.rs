@@ -389,6 +389,41 @@ fn where_the_loader_knows_no_driver_that_is_said() {
     );
 }
 
+/// What `piton info` says of CUDA where libraries are looked for in this folder first.
+fn info_on_cuda(folder: &std::path::Path) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_piton"))
+        .arg("info")
+        .env("LD_LIBRARY_PATH", folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (_, cuda) = text.split_once("cuda: ").unwrap();
+    cuda.to_owned()
+}
+
+#[test]
+fn a_cuda_library_is_found_and_what_it_lacks_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let lacks = piton_fakecuda::library::without("cuMemMap", folder.path()).unwrap();
+    fs::rename(lacks, folder.path().join("libcuda.so.1")).unwrap();
+    let text = info_on_cuda(folder.path());
+    assert!(text.starts_with("2 device(s)"), "{text}");
+    let lack = "no virtual memory: the library has no cuMemMap";
+    assert!(text.contains(lack), "{text}");
+    assert!(text.contains("host memory, host functions, semaphores, peers"));
+}
+
+#[test]
+fn a_cuda_library_that_is_none_says_what_it_has_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let lacks = piton_fakecuda::library::without("cuMemAlloc_v2", folder.path()).unwrap();
+    fs::rename(lacks, folder.path().join("libcuda.so.1")).unwrap();
+    let text = info_on_cuda(folder.path());
+    let absence = "absent: libcuda.so.1 has no cuMemAlloc_v2";
+    assert!(text.starts_with(absence), "{text}");
+}
+
 #[test]
 fn what_only_simulated_devices_can_do_is_refused_on_opencl() {
     let refused = |more: &[&str]| {

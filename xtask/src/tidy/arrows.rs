@@ -26,9 +26,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-trace", &["piton-driver"]),
     // Backends know the contract and not each other.
     ("piton-sim", &["piton-driver", "piton-sync"]),
+    // Stands in for a vendor's library, in tests.
+    ("piton-fakecuda", &["piton-driver", "piton-sim", "piton-sync"]),
     // What those over a vendor's library share.
     ("piton-native", &["piton-driver", "piton-sync"]),
     ("piton-opencl", VENDOR),
+    ("piton-cuda", VENDOR),
     ("piton-conformance", &["piton-driver", "piton-sync"]),
     // What is told of streams and memory, and not who tells it.
     (
@@ -119,6 +122,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton",
             "piton-alloc",
             "piton-conformance",
+            "piton-cuda",
             "piton-driver",
             "piton-opencl",
             "piton-pinned",

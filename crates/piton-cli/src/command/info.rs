@@ -1,5 +1,6 @@
 //! `piton info`: drivers and devices, and why others are absent.
 
+use piton_cuda::{CudaConfig, CudaDriver};
 use piton_driver::{Device, DeviceId, Driver, DriverError};
 use piton_opencl::{OpenClConfig, OpenClDriver};
 use piton_sim::{DeviceConfig, SimConfig, SimDriver};
@@ -23,6 +24,8 @@ struct DriverFacts {
     name: &'static str,
     /// Why it is absent; nothing if it is there.
     absent: Option<String>,
+    /// What the vendor's library lacks, and so its devices.
+    missing: Vec<String>,
     devices: Vec<DeviceFacts>,
 }
 
@@ -38,10 +41,7 @@ struct DeviceFacts {
 }
 
 /// Drivers that piton may have one day, in the order in which they would be tried.
-const ABSENT: [(&str, &str); 2] = [
-    ("cuda", "this build has no CUDA backend"),
-    ("ascend", "this build has no AscendCL backend"),
-];
+const ABSENT: [(&str, &str); 1] = [("ascend", "this build has no AscendCL backend")];
 
 pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
     let drivers = drivers()?;
@@ -57,6 +57,9 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
                 driver.devices.len()
             ))?,
         }
+        for missing in &driver.missing {
+            output.line(format_args!("  {missing}"))?;
+        }
         for device in &driver.devices {
             output.line(described(device))?;
         }
@@ -67,7 +70,7 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
 fn drivers() -> Result<Vec<DriverFacts>, Failure> {
     let sim =
         SimDriver::new(SimConfig::uniform(1, &DeviceConfig::default())).map_err(Failure::result)?;
-    let mut drivers = vec![present("sim", &sim)?, opencl()?];
+    let mut drivers = vec![present("sim", &sim)?, opencl()?, cuda()?];
     drivers.extend(ABSENT.map(|(name, reason)| absent(name, reason.to_owned())));
     Ok(drivers)
 }
@@ -84,6 +87,20 @@ fn opencl() -> Result<DriverFacts, Failure> {
     }
 }
 
+/// The devices of CUDA, or which library was looked for and what the system said.
+fn cuda() -> Result<DriverFacts, Failure> {
+    match CudaDriver::open(CudaConfig::default()) {
+        Ok(driver) => {
+            let missing = driver.missing().iter().map(ToString::to_string);
+            Ok(DriverFacts {
+                missing: missing.collect(),
+                ..present("cuda", &driver)?
+            })
+        }
+        Err(absence) => Ok(absent("cuda", absence.to_string())),
+    }
+}
+
 fn present(name: &'static str, driver: &dyn Driver) -> Result<DriverFacts, Failure> {
     let devices: Result<_, DriverError> = (0..driver.device_count())
         .map(|id| facts(&*driver.open(DeviceId(id))?))
@@ -91,6 +108,7 @@ fn present(name: &'static str, driver: &dyn Driver) -> Result<DriverFacts, Failu
     Ok(DriverFacts {
         name,
         absent: None,
+        missing: Vec::new(),
         devices: devices.map_err(Failure::result)?,
     })
 }
@@ -99,6 +117,7 @@ const fn absent(name: &'static str, reason: String) -> DriverFacts {
     DriverFacts {
         name,
         absent: Some(reason),
+        missing: Vec::new(),
         devices: Vec::new(),
     }
 }

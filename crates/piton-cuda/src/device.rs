@@ -1,0 +1,293 @@
+//! An open device: what it says of itself, and its facets.
+
+#![expect(
+    unsafe_code,
+    reason = "vouches for its streams to the queues built on them"
+)]
+
+use crate::{
+    driver::Shared,
+    ffi::{Called, Context, DeviceHandle, StreamCore, Ticket, declarations::Attribute},
+    host_memory::HostRun,
+    kernel::CudaKernel,
+    mappings::Mappings,
+    queue::CudaStream,
+    status::Status,
+    timestamp::{Clock, SlotPool},
+};
+use piton_driver::{
+    Admission, Device, DeviceId, DeviceInfo, DriverError, HostFunction, HostFunctions, HostMemory,
+    Kernels, Limits, Memory, Operation, Origin, PageGranularity, Peers, Priority, PriorityRange,
+    Queue, QueueOptions, Queues, Semaphore, Semaphores, SignalledBy, Timestamps, VirtualMemory,
+};
+use piton_native::{Books, Driven, HARDWARE_QUEUES, NativeDevice, Standing};
+use piton_sync::Mutex;
+use std::sync::{Arc, Weak};
+
+/// Commands that a queue holds at most, where the configuration says nothing.
+const QUEUE_COMMANDS: u32 = 1024;
+
+/// Bytes of arguments that every launch may have; newer devices take more.
+const ARGUMENT_BYTES: u32 = 4096;
+
+/// An open device. Its handles, queues and kernels keep it open.
+#[derive(Debug)]
+pub(crate) struct CudaDevice {
+    pub(crate) this: Weak<Self>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) handle: DeviceHandle,
+    pub(crate) context: Arc<Context>,
+    pub(crate) info: DeviceInfo,
+    /// Whether streams write and wait for counters in memory.
+    has_counters: bool,
+    priorities: Option<PriorityRange>,
+    /// Of virtual memory, where the device has it.
+    pub(crate) pages: Option<PageGranularity>,
+    /// Live allocations, each with where CUDA's starts.
+    pub(crate) memory: Books<u64>,
+    pub(crate) mappings: Mappings,
+    pub(crate) host: Books<HostRun>,
+    pub(crate) clock: Clock,
+    /// Contexts of devices that this one may reach: they stay for as long.
+    pub(crate) reached: Mutex<Vec<Arc<Context>>>,
+    pub(crate) standing: Standing<Self>,
+}
+
+impl CudaDevice {
+    /// Opens the device: takes its primary context.
+    pub(crate) fn open(shared: &Arc<Shared>, id: DeviceId) -> Called<Arc<Self>> {
+        let handle = shared.handle(id).ok_or(Status::INVALID_DEVICE)?;
+        // Addresses that mean one thing in the whole process: all 64-bit systems have them.
+        if !handle.has(Attribute::UnifiedAddressing) {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let context = Context::retain(handle)?;
+        let info = info(id, handle, shared.config.queue_commands)?;
+        let has_counters =
+            context.api.counters.is_some() && handle.has(Attribute::MemoryOperations64);
+        let clock_stream = StreamCore::new(&context, Priority::DEFAULT.0, has_counters)?;
+        let clock = Clock::start(clock_stream)?;
+        let has_pages =
+            context.api.virtual_memory.is_some() && handle.has(Attribute::VirtualMemory);
+        let pages = if has_pages {
+            let (minimum, recommended) = context.granularity()?;
+            Some(PageGranularity {
+                minimum,
+                recommended,
+            })
+        } else {
+            None
+        };
+        Ok(Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            shared: Arc::clone(shared),
+            handle,
+            info,
+            has_counters,
+            priorities: priorities(handle, &context),
+            pages,
+            memory: Books::default(),
+            mappings: Mappings::default(),
+            host: Books::default(),
+            clock,
+            reached: Mutex::default(),
+            standing: Standing::new(id),
+            context,
+        }))
+    }
+
+    /// The device is not lost.
+    pub(crate) fn alive(&self, operation: Operation) -> Result<(), DriverError> {
+        self.standing.alive(operation)
+    }
+
+    /// The error that a code stands for. A device that is lost stays so.
+    pub(crate) fn called(&self, status: Status, operation: Operation) -> DriverError {
+        let error = status.error(operation, self.info.id);
+        if error.is_device_lost() {
+            self.standing.lose();
+        }
+        error
+    }
+
+    /// A counted handle of this device.
+    pub(crate) fn strong(&self, operation: Operation) -> Result<Arc<Self>, DriverError> {
+        // Whoever calls holds one, so there is one.
+        let counted = self.this.upgrade();
+        counted.ok_or_else(|| self.standing.lost(operation))
+    }
+}
+
+/// The priorities of its streams, if there is more than one.
+fn priorities(handle: DeviceHandle, context: &Context) -> Option<PriorityRange> {
+    if !handle.has(Attribute::StreamPriorities) {
+        return None;
+    }
+    let (highest, lowest) = context.priorities()?;
+    (highest < lowest).then_some(PriorityRange {
+        highest: Priority(highest),
+        lowest: Priority(lowest),
+    })
+}
+
+fn info(id: DeviceId, handle: DeviceHandle, queue_commands: Option<u32>) -> Called<DeviceInfo> {
+    let memory_bytes = handle.memory_bytes()?;
+    let blocks = handle.attribute(Attribute::MaxGridX)?;
+    let numa_node = handle.attribute(Attribute::HostNumaNode).ok();
+    Ok(DeviceInfo {
+        id,
+        name: handle.name()?,
+        memory_bytes,
+        pci: handle.pci(),
+        // Less than zero where the system has no nodes.
+        numa_node: numa_node.and_then(|node| u32::try_from(node).ok()),
+        limits: Limits {
+            queues: u32::MAX,
+            hardware_queues: HARDWARE_QUEUES,
+            queue_commands: queue_commands.unwrap_or(QUEUE_COMMANDS).max(1),
+            argument_bytes: ARGUMENT_BYTES,
+            // Along x; along y and z there may be fewer, and CUDA refuses more.
+            grid_blocks: u64::try_from(blocks).unwrap_or(0),
+            copy_bytes: memory_bytes,
+        },
+    })
+}
+
+// SAFETY: streams run their commands in order. A ticket is over when the stream has written its ordinal or a later one, or
+// an event behind it has passed, or the context has failed, after which nothing of it runs (`ffi::stream`).
+unsafe impl NativeDevice for CudaDevice {
+    const NAME: &'static str = "cuda";
+
+    type Status = Status;
+    type Event = Ticket;
+    type Queue = CudaStream;
+    type Kernel = CudaKernel;
+    type Slots = SlotPool;
+
+    fn driven(&self) -> &Arc<Driven<Self>> {
+        &self.shared.driven
+    }
+
+    fn standing(&self) -> &Standing<Self> {
+        &self.standing
+    }
+
+    fn counted(&self) -> Option<Arc<Self>> {
+        self.this.upgrade()
+    }
+
+    fn make_queue(&self, priority: Priority) -> Called<CudaStream> {
+        let stream = StreamCore::new(&self.context, priority.0, self.has_counters)?;
+        Ok(CudaStream::new(stream, Arc::clone(&self.shared)))
+    }
+
+    fn holds(&self, address: u64, bytes: u64) -> bool {
+        self.memory.holds(address, bytes) || self.mappings.holds(address, bytes)
+    }
+
+    fn holds_host(&self, address: u64, bytes: u64) -> bool {
+        self.host.holds(address, bytes)
+    }
+
+    fn reaches(&self, address: u64, bytes: u64) -> bool {
+        let in_peer = |peer: DeviceId| {
+            let peer = self.shared.opened(peer);
+            peer.is_some_and(|peer| NativeDevice::holds(&*peer, address, bytes))
+        };
+        NativeDevice::holds(self, address, bytes)
+            || self.host.holds_of(address, bytes, HostRun::has_own_address)
+            || self.standing.enabled().into_iter().any(in_peer)
+    }
+
+    fn opened(&self, device: DeviceId) -> Option<Arc<Self>> {
+        self.shared.opened(device)
+    }
+}
+
+impl Device for CudaDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn status(&self) -> Result<(), DriverError> {
+        if let Some(status) = self.context.failure() {
+            return Err(self.called(status, Operation::Open));
+        }
+        self.alive(Operation::Open)
+    }
+
+    fn record_error(&self, error: DriverError) {
+        self.standing.keep_error(error);
+    }
+
+    fn take_error(&self) -> Option<DriverError> {
+        self.standing.take_error()
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self
+    }
+
+    fn queues(&self) -> &dyn Queues {
+        self
+    }
+
+    fn kernels(&self) -> &dyn Kernels {
+        self
+    }
+
+    fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
+        self.pages.is_some().then_some(self)
+    }
+
+    fn host_memory(&self) -> Option<&dyn HostMemory> {
+        Some(self)
+    }
+
+    fn host_functions(&self) -> Option<&dyn HostFunctions> {
+        Some(self)
+    }
+
+    fn semaphores(&self) -> Option<&dyn Semaphores> {
+        Some(self)
+    }
+
+    fn peers(&self) -> Option<&dyn Peers> {
+        self.context.api.peers.is_some().then_some(self)
+    }
+
+    fn priorities(&self) -> Option<PriorityRange> {
+        self.priorities
+    }
+
+    fn timestamps(&self) -> Option<&dyn Timestamps> {
+        Some(self)
+    }
+}
+
+impl Queues for CudaDevice {
+    fn create(&self, options: &QueueOptions) -> Result<Arc<dyn Queue>, DriverError> {
+        piton_native::create_queue(self, options)
+    }
+}
+
+impl HostFunctions for CudaDevice {
+    fn call(
+        &self,
+        queue: &dyn Queue,
+        function: &mut Option<HostFunction>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        piton_native::call_host(self, queue, function, origin)
+    }
+}
+
+impl Semaphores for CudaDevice {
+    fn create(
+        &self,
+        initial: u64,
+        signalled_by: SignalledBy,
+    ) -> Result<Arc<dyn Semaphore>, DriverError> {
+        piton_native::create_semaphore(self, initial, signalled_by)
+    }
+}

@@ -1,0 +1,40 @@
+//! CUDA devices under piton's driver contract.
+//!
+//! # The problem
+//! A program that runs on simulated devices should run on NVIDIA's without another line, and should build and start where
+//! there is neither a GPU nor a driver for one.
+//!
+//! # The idea
+//! **Open at run time, hand over only what the device can do alone.** NVIDIA's library is looked for when
+//! [`CudaDriver::open`] is called; that it is not there is an ordinary answer that says what was looked for. What a library
+//! lacks that only one facet needs is a [`MissingAbility`], and the facet is not handed out.
+//!
+//! # Words
+//! | I want to … | take |
+//! |---|---|
+//! | open the devices | [`CudaDriver::open`], [`CudaConfig`] |
+//! | know why there is none | [`OpenError`] |
+//! | know what the library lacks | [`CudaDriver::missing`] |
+//! | read a vendor code | [`Status`] |
+
+mod config;
+mod device;
+mod driver;
+mod error;
+mod ffi;
+mod host_memory;
+mod kernel;
+mod mappings;
+mod memory;
+mod peer;
+mod queue;
+mod status;
+mod timestamp;
+mod virtual_memory;
+
+pub use config::CudaConfig;
+pub use driver::CudaDriver;
+pub use error::{Ability, MissingAbility, OpenError};
+pub use kernel::{CudaBlock, CudaModule};
+pub use piton_native::SearchedLibrary;
+pub use status::Status;

@@ -1,0 +1,297 @@
+//! What is reserved and what is mapped where: the books of virtual memory.
+//!
+//! The contract says exactly which calls are refused; CUDA's answers are coarser, and commands are checked against these
+//! books besides. Nothing here calls CUDA.
+//!
+//! # Invariants
+//! 1. Reservations are disjoint, and so are the mappings in one; a mapping lies wholly in its reservation.
+//! 2. A mapping that is not *ready* is being made or undone by somebody: no command may name it, and nobody else touches it.
+
+use piton_driver::{DevicePtr, DeviceRange, ErrorKind};
+use piton_sync::Mutex;
+use std::collections::{BTreeMap, HashMap};
+
+/// The books of one device.
+#[derive(Debug, Default)]
+pub(crate) struct Mappings(Mutex<Layout>);
+
+#[derive(Debug, Default)]
+struct Layout {
+    reservations: BTreeMap<u64, Reservation>,
+    handles: HashMap<u64, Pages>,
+    last_handle: u64,
+}
+
+#[derive(Debug, Default)]
+struct Reservation {
+    bytes: u64,
+    mapped: BTreeMap<u64, Mapping>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    bytes: u64,
+    is_ready: bool,
+}
+
+/// Physical memory: CUDA's handle, and how much it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pages {
+    pub(crate) raw: u64,
+    pub(crate) bytes: u64,
+}
+
+const fn unknown(range: DeviceRange) -> ErrorKind {
+    ErrorKind::UnknownAddress {
+        address: range.start,
+        bytes: range.bytes,
+    }
+}
+
+const fn mapped(range: DeviceRange) -> ErrorKind {
+    ErrorKind::AlreadyMapped {
+        address: range.start,
+        bytes: range.bytes,
+    }
+}
+
+const fn range(start: u64, bytes: u64) -> DeviceRange {
+    DeviceRange {
+        start: DevicePtr::new(start),
+        bytes,
+    }
+}
+
+impl Layout {
+    /// The reservation that holds all of a range.
+    fn around(&mut self, within: DeviceRange) -> Option<&mut Reservation> {
+        let before = self.reservations.range_mut(..=within.start.address());
+        let (start, reservation) = before.last()?;
+        range(*start, reservation.bytes)
+            .contains(within)
+            .then_some(reservation)
+    }
+}
+
+impl Reservation {
+    /// Mappings that share a byte with a range.
+    fn within(&self, wanted: DeviceRange) -> impl Iterator<Item = DeviceRange> {
+        let all = self.mapped.iter();
+        let ranges = all.map(|(start, mapping)| range(*start, mapping.bytes));
+        ranges.filter(move |mapping| mapping.overlaps(wanted))
+    }
+}
+
+impl Mappings {
+    /// Notes a reservation.
+    pub(crate) fn reserve(&self, reserved: DeviceRange) {
+        let reservation = Reservation {
+            bytes: reserved.bytes,
+            mapped: BTreeMap::new(),
+        };
+        let start = reserved.start.address();
+        self.0.lock().reservations.insert(start, reservation);
+    }
+
+    /// Strikes a reservation out, which must be empty.
+    pub(crate) fn release(&self, reserved: DeviceRange) -> Result<(), ErrorKind> {
+        let mut layout = self.0.lock();
+        let start = reserved.start.address();
+        let known = layout.reservations.get(&start);
+        let known = known.filter(|known| known.bytes == reserved.bytes);
+        let known = known.ok_or_else(|| unknown(reserved))?;
+        if !known.mapped.is_empty() {
+            return Err(mapped(reserved));
+        }
+        layout.reservations.remove(&start);
+        Ok(())
+    }
+
+    /// Notes physical memory, by a number that no other had.
+    pub(crate) fn note_pages(&self, pages: Pages) -> u64 {
+        let mut layout = self.0.lock();
+        layout.last_handle += 1;
+        let handle = layout.last_handle;
+        layout.handles.insert(handle, pages);
+        handle
+    }
+
+    /// Strikes physical memory out.
+    pub(crate) fn take_pages(&self, handle: u64) -> Result<Pages, ErrorKind> {
+        let taken = self.0.lock().handles.remove(&handle);
+        taken.ok_or(ErrorKind::UnknownHandle { handle })
+    }
+
+    /// Takes the place of a mapping, which is not ready until [`end_map`](Self::end_map).
+    pub(crate) fn begin_map(
+        &self,
+        at: DevicePtr,
+        handle: u64,
+        alignment: u64,
+    ) -> Result<Pages, ErrorKind> {
+        let mut layout = self.0.lock();
+        let pages = layout.handles.get(&handle).copied();
+        let pages = pages.ok_or(ErrorKind::UnknownHandle { handle })?;
+        if !at.is_aligned_to(alignment) {
+            let value = at.address();
+            return Err(ErrorKind::Misaligned { value, alignment });
+        }
+        let place = range(at.address(), pages.bytes);
+        let reservation = layout.around(place).ok_or_else(|| unknown(place))?;
+        if reservation.within(place).next().is_some() {
+            return Err(mapped(place));
+        }
+        let mapping = Mapping {
+            bytes: pages.bytes,
+            is_ready: false,
+        };
+        reservation.mapped.insert(at.address(), mapping);
+        Ok(pages)
+    }
+
+    /// The mapping is made, or was not.
+    pub(crate) fn end_map(&self, made: DeviceRange, is_there: bool) {
+        let mut layout = self.0.lock();
+        let Some(reservation) = layout.around(made) else {
+            return;
+        };
+        let start = made.start.address();
+        if !is_there {
+            reservation.mapped.remove(&start);
+        } else if let Some(mapping) = reservation.mapped.get_mut(&start) {
+            mapping.is_ready = true;
+        }
+    }
+
+    /// Takes mappings out of use, which stay until [`end_unmap`](Self::end_unmap). The range covers whole ones.
+    pub(crate) fn begin_unmap(&self, wanted: DeviceRange) -> Result<Vec<DeviceRange>, ErrorKind> {
+        let mut layout = self.0.lock();
+        let reservation = layout.around(wanted).ok_or_else(|| unknown(wanted))?;
+        let found: Vec<_> = reservation.within(wanted).collect();
+        let is_whole = |found: &DeviceRange| {
+            let mapping = reservation.mapped.get(&found.start.address());
+            wanted.contains(*found) && mapping.is_some_and(|mapping| mapping.is_ready)
+        };
+        if found.is_empty() || !found.iter().all(is_whole) {
+            return Err(unknown(wanted));
+        }
+        for gone in &found {
+            if let Some(mapping) = reservation.mapped.get_mut(&gone.start.address()) {
+                mapping.is_ready = false;
+            }
+        }
+        Ok(found)
+    }
+
+    /// A mapping is undone, or was not.
+    pub(crate) fn end_unmap(&self, undone: DeviceRange, is_gone: bool) {
+        self.end_map(undone, !is_gone);
+    }
+
+    /// What is mapped and ready.
+    pub(crate) fn ready(&self) -> Vec<DeviceRange> {
+        let layout = self.0.lock();
+        let mappings = layout.reservations.values().flat_map(|r| &r.mapped);
+        mappings
+            .filter(|(_, mapping)| mapping.is_ready)
+            .map(|(start, mapping)| range(*start, mapping.bytes))
+            .collect()
+    }
+
+    /// Whether mappings of one reservation, without a hole between them, hold all of these bytes.
+    pub(crate) fn holds(&self, start: u64, bytes: u64) -> bool {
+        let Some(end) = start.checked_add(bytes) else {
+            return false;
+        };
+        let mut layout = self.0.lock();
+        let Some(reservation) = layout.around(range(start, bytes)) else {
+            return false;
+        };
+        let mut reached = start;
+        let first = reservation.mapped.range(..=start).next_back();
+        let rest = reservation.mapped.range(start.saturating_add(1)..);
+        for (at, mapping) in first.into_iter().chain(rest) {
+            if reached >= end {
+                break;
+            }
+            // No overflow: the mapping lies in a reservation, which has an end.
+            let is_next = *at <= reached && reached < at + mapping.bytes;
+            if !is_next || !mapping.is_ready {
+                return false;
+            }
+            reached = at + mapping.bytes;
+        }
+        reached >= end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 0x1000;
+
+    /// A reservation of eight pages at page 16, and two handles of one page.
+    fn books() -> (Mappings, u64, u64) {
+        let books = Mappings::default();
+        books.reserve(range(16 * PAGE, 8 * PAGE));
+        let pages = |raw| Pages { raw, bytes: PAGE };
+        let (a, b) = (books.note_pages(pages(1)), books.note_pages(pages(2)));
+        (books, a, b)
+    }
+
+    fn map(books: &Mappings, page: u64, handle: u64) -> Result<Pages, ErrorKind> {
+        let at = DevicePtr::new(page * PAGE);
+        let pages = books.begin_map(at, handle, PAGE)?;
+        books.end_map(range(page * PAGE, pages.bytes), true);
+        Ok(pages)
+    }
+
+    #[test]
+    fn neighbours_that_are_mapped_are_one_run_and_a_hole_ends_it() {
+        let (books, a, b) = books();
+        map(&books, 16, a).unwrap();
+        map(&books, 17, b).unwrap();
+        map(&books, 19, b).unwrap();
+        assert!(books.holds(16 * PAGE, 2 * PAGE));
+        assert!(books.holds(17 * PAGE - 1, 2));
+        assert!(!books.holds(17 * PAGE, PAGE + 1));
+        assert!(!books.holds(18 * PAGE, 1));
+        assert!(!books.holds(15 * PAGE, 2 * PAGE));
+        assert!(!books.holds(19 * PAGE, u64::MAX));
+    }
+
+    #[test]
+    fn what_is_not_ready_holds_nothing() {
+        let (books, a, _) = books();
+        let place = range(16 * PAGE, PAGE);
+        books.begin_map(place.start, a, PAGE).unwrap();
+        assert!(!books.holds(16 * PAGE, 1));
+        assert!(books.begin_unmap(place).is_err(), "somebody makes it");
+        books.end_map(place, true);
+        assert!(books.holds(16 * PAGE, 1));
+        assert_eq!(books.begin_unmap(place).unwrap(), [place]);
+        assert!(!books.holds(16 * PAGE, 1));
+        assert!(books.begin_unmap(place).is_err(), "somebody undoes it");
+        assert!(books.release(range(16 * PAGE, 8 * PAGE)).is_err());
+        books.end_unmap(place, true);
+        books.release(range(16 * PAGE, 8 * PAGE)).unwrap();
+    }
+
+    #[test]
+    fn mappings_outside_over_others_or_askew_are_refused() {
+        let (books, a, b) = books();
+        map(&books, 20, a).unwrap();
+        let kind = |page, handle| map(&books, page, handle).unwrap_err();
+        assert!(matches!(kind(20, b), ErrorKind::AlreadyMapped { .. }));
+        assert!(matches!(kind(24, b), ErrorKind::UnknownAddress { .. }));
+        assert!(matches!(
+            kind(20, 99),
+            ErrorKind::UnknownHandle { handle: 99 }
+        ));
+        let askew = books.begin_map(DevicePtr::new(17 * PAGE + 8), b, PAGE);
+        assert!(matches!(askew, Err(ErrorKind::Misaligned { .. })));
+        books.take_pages(b).unwrap();
+        assert!(matches!(kind(21, b), ErrorKind::UnknownHandle { .. }));
+    }
+}

@@ -1,0 +1,106 @@
+//! Kernels, by the names that loaded PTX declares.
+//!
+//! The stand-in cannot run PTX. It reads which kernels a module declares and how large their parameters are, and runs the
+//! function of this file that has the name.
+
+use piton_driver::{Fault, Parameter, Signature};
+use piton_sim::{KernelDefinition, SimModule};
+
+/// The module under which the simulated device knows them.
+pub(crate) const MODULE: &str = "fakecuda";
+
+/// Elements that a block of the suite's kernels works on.
+const BLOCK: u64 = 256;
+
+/// What can be declared.
+pub(crate) fn module() -> SimModule {
+    let adds = || Signature::new([Parameter::write::<u32>(), Parameter::value::<u32>()]);
+    let copies = Signature::new([Parameter::write::<u32>(), Parameter::read::<u32>()]);
+    let own = |index: u32| u64::from(index) * BLOCK..(u64::from(index) + 1) * BLOCK;
+    let add = KernelDefinition::new("conformance_add", adds(), move |block| {
+        let value = block.value::<u32>(1)?;
+        for x in block.write::<u32>(0, own(block.index().x))? {
+            *x = x.wrapping_add(value);
+        }
+        Ok(())
+    });
+    let copy = KernelDefinition::new("conformance_copy", copies, move |block| {
+        let range = own(block.index().x);
+        let from = block.read::<u32>(1, range.clone())?;
+        block.write::<u32>(0, range)?.copy_from_slice(from);
+        Ok(())
+    });
+    let trap = KernelDefinition::new("conformance_trap", adds(), |_| {
+        Err(Fault::Trapped { code: 7 })
+    });
+    SimModule::new(MODULE).with(add).with(copy).with(trap)
+}
+
+/// A kernel as PTX declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// Bytes of each parameter.
+    pub parameters: Vec<usize>,
+}
+
+/// The kernels that a module declares.
+///
+/// # Errors
+/// What a person would be told: this is no PTX, or none that is read here.
+pub fn declared(ptx: &str) -> Result<Vec<Declared>, &'static str> {
+    if !ptx.contains(".version") || !ptx.contains(".target") {
+        return Err("ptxas fatal : missing .version or .target directive");
+    }
+    ptx.split(".entry").skip(1).map(kernel).collect()
+}
+
+/// The kernel whose declaration stands at the start of `text`.
+fn kernel(text: &str) -> Result<Declared, &'static str> {
+    let (name, rest) = text.split_once('(').ok_or("ptxas error : no parameters")?;
+    let (list, _) = rest.split_once(')').ok_or("ptxas error : unclosed list")?;
+    let parameters = list.split(',').map(str::trim).filter(|one| !one.is_empty());
+    Ok(Declared {
+        name: name.trim().to_owned(),
+        parameters: parameters.map(bytes).collect::<Result<_, _>>()?,
+    })
+}
+
+/// The bytes of a parameter such as `.param .u64 name` or `.param .align 4 .b8 name[32]`.
+fn bytes(parameter: &str) -> Result<usize, &'static str> {
+    let length = parameter.split_once('[').map_or(Some(1), |(_, length)| {
+        length.trim_end_matches(']').parse().ok()
+    });
+    let words = parameter.split_whitespace();
+    let width = words
+        .filter_map(|word| match word {
+            ".u64" | ".b64" | ".s64" | ".f64" => Some(8),
+            ".u32" | ".b32" | ".s32" | ".f32" => Some(4),
+            ".u16" | ".b16" | ".s16" => Some(2),
+            ".u8" | ".b8" | ".s8" => Some(1),
+            _ => None,
+        })
+        .next();
+    let (width, length) = width.zip(length).ok_or("ptxas error : odd parameter")?;
+    Ok(width * length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_read_with_the_sizes_of_their_parameters() {
+        let ptx = ".version 6.0\n.target sm_70\n.visible .entry a(\n .param .u64 p,\n .param .align 4 .b8 q[32]\n)\n{ ret; }\
+                   .visible .entry b() { ret; }";
+        let kernel = |name: &str, parameters: &[usize]| Declared {
+            name: name.to_owned(),
+            parameters: parameters.to_vec(),
+        };
+        let expected = vec![kernel("a", &[8, 32]), kernel("b", &[])];
+        assert_eq!(declared(ptx), Ok(expected));
+        assert!(declared("not at all").is_err());
+        assert!(declared(".version 6.0 .target sm_70 .entry k(.param .x p)").is_err());
+    }
+}

@@ -1,0 +1,31 @@
+//! A stand-in for NVIDIA's library (`libcuda`), over the simulated device.
+//!
+//! # The problem
+//! `piton-cuda` calls a library that build machines have not. What it calls, in which order, with what, and what it makes of
+//! the answers can be tried all the same.
+//!
+//! # The idea
+//! A shared library that exports the entry points that `piton-cuda` looks up, opened by its path. Streams are queues of
+//! [`piton_sim`], memory is its memory, and kernels are functions of this program that are found by the names which the
+//! loaded PTX declares ([`kernels`]). It is strict where the real one is lax: a handle that was destroyed, a call without a
+//! context, memory that is used before access to it was granted, and a stream told to wait for a value that nobody has been
+//! told to write are refused, and so found.
+//!
+//! # What it cannot prove
+//! What NVIDIA's library does. Its own idea of that is the public reference's and ours: that a failed kernel takes its
+//! context along, what a stream's write is ordered with, how events keep time. Nothing here says how fast anything is.
+//!
+//! # For tests
+//! | I want to … | take |
+//! |---|---|
+//! | find the file | [`library::stand_in`] |
+//! | one that lacks a function | [`library::without`] |
+//! | have a call fail | [`fakecuda_fail`](control::fakecuda_fail), looked up in the opened library |
+
+pub mod calls;
+mod context;
+pub mod control;
+pub mod kernels;
+pub mod library;
+mod stream;
+mod world;
