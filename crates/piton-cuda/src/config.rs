@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct CudaConfig {
     /// The library to open instead of the usual one. Its initialisers run: name one that is trusted.
     pub library: Option<PathBuf>,
-    /// Commands that a queue holds at most; 1024 if not said. CUDA blocks where its own queue is full, at a depth that
+    /// Commands that a queue holds at most; 256 if not said. CUDA blocks where its own queue is full, at a depth that
     /// nobody documents, so the limit is piton's and lies below.
     pub queue_commands: Option<u32>,
 }

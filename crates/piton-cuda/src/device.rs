@@ -24,8 +24,9 @@ use piton_native::{Books, Driven, HARDWARE_QUEUES, NativeDevice, Standing};
 use piton_sync::Mutex;
 use std::sync::{Arc, Weak};
 
-/// Commands that a queue holds at most, where the configuration says nothing.
-const QUEUE_COMMANDS: u32 = 1024;
+/// Commands that a queue holds at most, where the configuration says nothing. A launch that finds CUDA's own queue full
+/// blocks, at a depth that nobody documents; a command may be two entries there, and queues share streams.
+const QUEUE_COMMANDS: u32 = 256;
 
 /// Bytes of arguments that every launch may have; newer devices take more.
 const ARGUMENT_BYTES: u32 = 4096;
@@ -65,7 +66,7 @@ impl CudaDevice {
         let info = info(id, handle, shared.config.queue_commands)?;
         let has_counters =
             context.api.counters.is_some() && handle.has(Attribute::MemoryOperations64);
-        let clock_stream = StreamCore::new(&context, Priority::DEFAULT.0, has_counters)?;
+        let clock_stream = StreamCore::new(&context, Priority::DEFAULT.0, false)?;
         let clock = Clock::start(clock_stream)?;
         let has_pages =
             context.api.virtual_memory.is_some() && handle.has(Attribute::VirtualMemory);

@@ -197,7 +197,7 @@ impl CudaKernel {
             shared_bytes,
         } = self.declared.block;
         let (function, places) = (self.function.raw(), places.as_mut_ptr());
-        stream.hand_over(|core, stream| {
+        let launched = stream.hand_over(|core, stream| {
             let (gx, gy, gz, none) = (grid.x, grid.y, grid.z, ptr::null_mut());
             // SAFETY: as many places as the kernel has parameters, as somebody vouched; they are read before the call
             // returns. What the kernel touches is the caller's promise.
@@ -216,7 +216,8 @@ impl CudaKernel {
                     none,
                 )
             }
-        })
+        });
+        launched.map(|ticket| ticket.keeping(self.function.module()))
     }
 }
 

@@ -3,7 +3,7 @@
 //! # Protocol
 //! Who wants to be told posts an ordinal and what to call. The thread sleeps on the stream's events, one after the other, and
 //! after each calls who is due. It is started when first needed, holds the stream only while somebody waits, and ends when
-//! the stream is dropped.
+//! the stream is dropped. Lock order: the inbox, then a stream's line.
 
 use super::stream::{StreamCore, Ticket};
 use piton_sync::{Condvar, Mutex, thread};

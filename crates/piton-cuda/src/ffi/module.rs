@@ -105,6 +105,10 @@ impl Function {
         self.raw
     }
 
+    pub(crate) const fn module(&self) -> &Arc<RawModule> {
+        &self.module
+    }
+
     /// Bytes of the parameter at this place, and nothing past the last; `Err` where the library does not tell.
     pub(crate) fn parameter(&self, index: usize) -> Called<Option<usize>> {
         let context = &self.module.context;

@@ -21,7 +21,7 @@
 )]
 
 use super::{
-    Called, Context, RawEvent,
+    Called, Context, RawEvent, RawModule,
     declarations::{self, STREAM_NON_BLOCKING, WAIT_AT_LEAST, WRITE_DEFAULT},
     listening::Listening,
     word::{RELEASED, Word},
@@ -42,8 +42,8 @@ use std::{
 /// Looks at a counter before the driver is asked whether the stream still lives.
 const LOOKS: u32 = 64;
 
-/// Looks at a counter before a waiter sleeps: about 10 us, less than waking costs.
-const SPINS: u32 = 2000;
+/// Looks at a counter before a waiter sleeps: a few microseconds, less than waking costs.
+const SPINS: u32 = 500;
 
 /// A stream, in order.
 #[derive(Debug)]
@@ -84,6 +84,8 @@ unsafe impl Sync for StreamCore {}
 pub(crate) struct Ticket {
     stream: Arc<StreamCore>,
     ordinal: u64,
+    /// The module that runs, which may not be unloaded before it is over.
+    module: Option<Arc<RawModule>>,
 }
 
 impl StreamCore {
@@ -99,10 +101,14 @@ impl StreamCore {
             None
         };
         let mut raw = ptr::null_mut();
-        context.call(|core| {
+        let created = context.call(|core| {
             // SAFETY: a place of the right type.
             unsafe { (core.stream_create)(&raw mut raw, STREAM_NON_BLOCKING, priority) }
-        })?;
+        });
+        if let (Err(status), word) = (created, &word) {
+            word.iter().for_each(|word| word.free(context));
+            return Err(status);
+        }
         let core = Arc::new(Self {
             context: Arc::clone(context),
             raw,
@@ -132,6 +138,7 @@ impl StreamCore {
         Ticket {
             stream: Arc::clone(self),
             ordinal,
+            module: None,
         }
     }
 
@@ -339,6 +346,12 @@ impl StreamCore {
 }
 
 impl Ticket {
+    /// The same, which keeps a module loaded.
+    pub(crate) fn keeping(mut self, module: &Arc<RawModule>) -> Self {
+        self.module = Some(Arc::clone(module));
+        self
+    }
+
     pub(super) const fn ordinal(&self) -> u64 {
         self.ordinal
     }
