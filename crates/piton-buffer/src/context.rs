@@ -7,7 +7,7 @@ use piton_pinned::{PinnedPool, PinnedPoolConfig};
 use piton_sanitizer::Sanitizer;
 use piton_stream::{LaneDump, OnExpiry, Streams, Watchdog};
 use piton_timeline::Timeline;
-use piton_transfer::{Router, TransferDevice, Transfers};
+use piton_transfer::{Roads, TransferDevice, Transfers};
 use std::{sync::Arc, time::Duration};
 
 /// One device of a runtime, with its pools. Everything made from it keeps it alive.
@@ -23,7 +23,7 @@ pub struct DeviceContext {
 
 impl DeviceContext {
     /// A context for each of these devices, on one timeline of their own, with pools as configured and copies
-    /// between them along the ways of `router`. A sanitizer is told of all that is done with them.
+    /// between them as `roads` says. A sanitizer is told of all that is done with them.
     ///
     /// All parts are made here, together: the safety of everything in this crate rests on pools, streams and
     /// copies agreeing on one timeline, so no caller gets to put them together.
@@ -33,7 +33,7 @@ impl DeviceContext {
     /// [`Transfer`](BufferError::Transfer): a configuration that cannot be, or what a driver refused.
     pub fn open(
         devices: &[Arc<dyn Device>],
-        router: Router,
+        roads: Roads<'_>,
         memory: &MemoryPoolConfig,
         pinned: &PinnedPoolConfig,
         sanitizer: Option<&Arc<Sanitizer>>,
@@ -52,7 +52,7 @@ impl DeviceContext {
                 pinned,
             });
         }
-        let transfers = Arc::new(Transfers::new(&streams, router, &ends)?);
+        let transfers = Arc::new(Transfers::new(&streams, roads, &ends)?);
         let context = |TransferDevice { device, pinned }| {
             let (of, on) = (Arc::clone(&device), Arc::clone(&timeline));
             Ok(Arc::new(Self {

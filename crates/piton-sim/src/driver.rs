@@ -32,6 +32,11 @@ impl SimDriver {
         })
     }
 
+    /// Whether time is virtual.
+    pub fn is_virtual(&self) -> bool {
+        self.machine.engine.is_virtual()
+    }
+
     /// Makes a module's kernels loadable under its name, on every device; an earlier one of that name is
     /// replaced, and stays loaded where it is.
     pub fn register(&self, module: SimModule) {

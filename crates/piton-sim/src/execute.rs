@@ -252,8 +252,15 @@ fn skip(
     // A replay under way goes too; out of its place first, since what it keeps is the program's.
     let replay = queue.replay.take();
     shield::discard(replay);
-    // What the command owned (a host function) goes before the position is said to have ended.
-    shield::discard(entry);
+    // What the command owned (a host function) goes before the position is said to have ended. That is the program's
+    // code too.
+    if queue.engine().is_virtual() {
+        queue
+            .engine()
+            .as_host(queue.time(), || shield::discard(entry));
+    } else {
+        shield::discard(entry);
+    }
     runner.take_on(queue.end(position, result, what));
     Step::Ended
 }

@@ -24,6 +24,12 @@ pub enum Trigger {
     HangKernel(u64),
     /// Copies between these two devices fail.
     CutLink(DeviceId, DeviceId),
+    /// Copies between these two devices never end, until they are aborted or a device is lost.
+    HangLink(DeviceId, DeviceId),
+    /// Copies between these two devices end well and arrive changed: the first byte of each is another.
+    CorruptLink(DeviceId, DeviceId),
+    /// Copies between these two devices take so many times as long, in virtual time.
+    SlowLink(DeviceId, DeviceId, u32),
     /// This device is lost at the n-th driver call of any kind.
     LoseDevice(DeviceId, u64),
 }
@@ -54,6 +60,15 @@ pub(crate) enum KernelFate {
     Runs,
     Traps(u32),
     Hangs,
+}
+
+/// What a copy between two devices meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkFate {
+    Carries,
+    Fails,
+    Hangs,
+    Corrupts,
 }
 
 /// What a driver call meets.
@@ -177,15 +192,43 @@ impl Faults {
         fate.unwrap_or(KernelFate::Runs)
     }
 
-    pub(crate) fn is_cut(&self, a: DeviceId, b: DeviceId) -> bool {
+    /// What becomes of a copy between two devices.
+    pub(crate) fn link(&self, a: DeviceId, b: DeviceId) -> LinkFate {
         if !self.is_armed() {
-            return false;
+            return LinkFate::Carries;
         }
+        let is_it = |x, y| (x, y) == (a, b) || (x, y) == (b, a);
         let mut counts = self.counts.lock();
-        let is_cut = counts.plan.triggers.iter().any(|trigger| {
-            matches!(*trigger, Trigger::CutLink(x, y) if (x, y) == (a, b) || (x, y) == (b, a))
-        });
-        counts.fired += u64::from(is_cut);
-        is_cut
+        let fate = counts
+            .plan
+            .triggers
+            .iter()
+            .find_map(|trigger| match *trigger {
+                Trigger::CutLink(x, y) if is_it(x, y) => Some(LinkFate::Fails),
+                Trigger::HangLink(x, y) if is_it(x, y) => Some(LinkFate::Hangs),
+                Trigger::CorruptLink(x, y) if is_it(x, y) => Some(LinkFate::Corrupts),
+                _ => None,
+            });
+        counts.fired += u64::from(fate.is_some());
+        fate.unwrap_or(LinkFate::Carries)
+    }
+
+    /// How many times as long copies between two devices take.
+    pub(crate) fn slowness(&self, a: DeviceId, b: DeviceId) -> u64 {
+        if !self.is_armed() {
+            return 1;
+        }
+        let counts = self.counts.lock();
+        let slow = counts
+            .plan
+            .triggers
+            .iter()
+            .find_map(|trigger| match *trigger {
+                Trigger::SlowLink(x, y, times) if (x, y) == (a, b) || (x, y) == (b, a) => {
+                    Some(times.into())
+                }
+                _ => None,
+            });
+        slow.unwrap_or(1).max(1)
     }
 }

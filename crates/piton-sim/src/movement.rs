@@ -3,9 +3,17 @@
 //! Ranges were checked when the command was submitted and are resolved again here: what was unmapped meanwhile,
 //! against the contract, is an error and not a crash.
 
-use crate::{command::HostRange, queue::QueueCore};
+use crate::{command::HostRange, fault::LinkFate, queue::QueueCore};
 use piton_driver::{DeviceRange, ErrorKind, FillPattern, PeerAddress};
 use std::{ptr, ptr::NonNull, slice};
+
+/// Whether a copy between devices ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    All,
+    /// By a fault plan.
+    Never,
+}
 
 fn resolve(queue: &QueueCore, range: DeviceRange) -> Result<NonNull<u8>, ErrorKind> {
     queue.device.core().space.lock().resolve(range)
@@ -46,14 +54,17 @@ pub(crate) fn copy_peer(
     dst: PeerAddress,
     src: PeerAddress,
     bytes: u64,
-) -> Result<(), ErrorKind> {
+) -> Result<Moved, ErrorKind> {
     let machine = queue.device.machine();
     let unreachable = ErrorKind::NotPeers {
         from: src.device,
         to: dst.device,
     };
-    if machine.faults.is_cut(src.device, dst.device) {
-        return Err(unreachable);
+    let fate = machine.faults.link(src.device, dst.device);
+    match fate {
+        LinkFate::Fails => return Err(unreachable),
+        LinkFate::Hangs => return Ok(Moved::Never),
+        LinkFate::Carries | LinkFate::Corrupts => {}
     }
     let find = |end: PeerAddress| {
         let device = machine.device(end.device).ok_or(unreachable)?;
@@ -67,7 +78,10 @@ pub(crate) fn copy_peer(
     };
     let (to, from) = (find(dst)?, find(src)?);
     copy_bytes(to, from, length(bytes)?);
-    Ok(())
+    if fate == LinkFate::Corrupts {
+        change_byte(to);
+    }
+    Ok(Moved::All)
 }
 
 pub(crate) fn fill(
@@ -98,6 +112,12 @@ fn copy_bytes(to: NonNull<u8>, from: NonNull<u8>, bytes: usize) {
     // page-locked memory when submitted, and the submitter promised that both ends stay valid, unshared and
     // apart until the command has ended. `copy` allows overlap, which aliased pages may bring.
     unsafe { ptr::copy(from.as_ptr(), to.as_ptr(), bytes) };
+}
+
+#[expect(unsafe_code, reason = "the device's copy engine, gone wrong")]
+fn change_byte(at: NonNull<u8>) {
+    // SAFETY: as for `copy_bytes`, to which `at` was a destination just now.
+    unsafe { *at.as_ptr() ^= 0xFF };
 }
 
 #[expect(unsafe_code, reason = "the device's fill engine")]

@@ -70,5 +70,10 @@ pub(crate) fn peer_ns(queue: &QueueCore, dst: PeerAddress, src: PeerAddress, byt
     let host = queue.device.core().config.host_bytes_per_second;
     let link = queue.device.machine().link(dst.device, src.device);
     let (rate, latency) = link.map_or((host, 0), |link| (link.bytes_per_second, link.latency_ns));
-    latency + cost::transfer_ns(bytes, rate)
+    let slowness = queue
+        .device
+        .machine()
+        .faults
+        .slowness(dst.device, src.device);
+    (latency + cost::transfer_ns(bytes, rate)).saturating_mul(slowness)
 }

@@ -18,6 +18,8 @@ mod together;
 
 use serde::Serialize;
 
+use std::collections::HashSet;
+
 use crate::defaults;
 use crate::error::RouteError;
 use crate::id::{DeviceId, LinkId, NodeId};
@@ -51,6 +53,9 @@ pub struct StripeOptions {
     pub floor: u64,
     /// Parts but for one are multiples of this many bytes; a power of two.
     pub align: u64,
+    /// Whether of several roads over the same devices only the widest counts: for whoever can say which devices a copy
+    /// goes over, and not which links.
+    pub one_road_a_leg: bool,
     /// Engines of each device; `None` if parts may be as many as there are routes.
     pub engines: Option<CopyEngines>,
 }
@@ -66,6 +71,7 @@ impl Default for StripeOptions {
             },
             floor: 4 << 20,
             align: 256,
+            one_road_a_leg: false,
             engines: None,
         }
     }
@@ -187,6 +193,10 @@ impl StripePlanner {
         let mut roads = self.roads(source, sink, residual);
         roads.retain(|road| self.is_allowed(from, to, road));
         roads.sort_by_key(|road| (std::cmp::Reverse(road.rate), road.delay));
+        if self.options.one_road_a_leg {
+            let mut seen = HashSet::new();
+            roads.retain(|road| seen.insert(road.relays.clone()));
+        }
         if let Some(engines) = self.options.engines {
             roads = one_engine_each(&roads, engines);
         }

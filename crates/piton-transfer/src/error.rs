@@ -37,6 +37,31 @@ pub enum TransferError {
     /// A copy of no bytes.
     #[error("a copy of zero bytes")]
     ZeroBytes,
+    /// A range that ends past the last address there is.
+    #[error("{bytes} bytes end past the last address")]
+    PastTheEnd {
+        /// Bytes of the range.
+        bytes: u64,
+    },
+    /// A copy in a capture that is more than one command: bytes stop on the way, and what carries them on belongs to
+    /// no graph.
+    #[error("a copy from {from} to {to} stops on the way and cannot be captured")]
+    NotInCapture {
+        /// Where from.
+        from: DeviceId,
+        /// Where to.
+        to: DeviceId,
+    },
+    /// It failed on every way there was.
+    #[error("a copy from {from} to {to} was given up after {rounds} tries")]
+    GivenUp {
+        /// Where from.
+        from: DeviceId,
+        /// Where to.
+        to: DeviceId,
+        /// How often it was tried.
+        rounds: u32,
+    },
     /// No way leads from one device to the other.
     #[error(transparent)]
     Route(#[from] RouteError),

@@ -2,37 +2,59 @@
 //!
 //! # The problem
 //! Two devices may reach each other over a link of their own, through switches, through the host's bridges, or
-//! not at all. Who wants bytes moved should not have to know.
+//! not at all. Links fail, hang, and are granted by drivers that then lose what is written over them. Who wants bytes
+//! moved should not have to know.
 //!
 //! # The idea
-//! [`Transfers`] knows the devices of a runtime and a [`Router`] over the machine they sit
-//! in. A copy asks the router for the way that takes least time for its size. Where the way needs peer access, one
-//! command on the caller's stream does it. Where the devices cannot reach each other, the copy is *staged*: in
-//! chunks through page-locked host memory, the two halves overlapping on two streams of the engine's own, tied
-//! to the caller's stream at both ends. Either way the copy is in stream order and holds no host thread.
+//! A copy is carried over one *way* or over several at once; a way is a chain of *legs*, each from one memory to the
+//! next: straight to the other device, over another device's memory, or over page-locked host memory, in chunks
+//! where there are several legs. A copy that must not fail with its way is *guarded*: its parts run on streams of the engine's own,
+//! and the program's stream waits at a *gate* that opens when every byte has arrived. When all lanes of a round have
+//! ended, the last one to end settles it: what has not arrived goes on over another way. So a copy is in stream
+//! order, holds no host thread, and is never seen in part.
 //!
 //! | I want to … | take |
 //! |---|---|
 //! | copy between two devices | [`Transfers::copy`] |
+//! | choose how | [`Roads`], [`TransferConfig`] |
 //! | know which ways were taken | [`Transfers::routes`], [`RouteUse`] |
+//! | know what went wrong on the way | [`Transfers::incidents`], [`Incident`] |
+//! | end copies that hang | [`Transfers::check`] |
 //!
 //! # Guarantees
-//! - What was submitted is reported even where a copy fails half way ([`Carried::submitted`]), so that no memory
-//!   is given up too early.
-//! - Staging uses at most [`STAGING_CHUNKS`] chunks of host memory a copy, and each goes back to its pool behind
-//!   its last use.
+//! - What was submitted, or will be, is covered by [`Carried::submitted`], so that no memory is given up too early.
+//! - Nothing goes over a device in error, nor over a leg between devices that has not been tried with a pattern.
+//! - A leg that failed is given up for every copy, both ways, and that is said once with the names of its links.
+//! - Memory on the way is at most [`STAGING_CHUNKS`] chunks a leg, of [`STAGING_CHUNK_BYTES`] or, of parts above
+//!   256 MiB, of a 256th of the part.
 //!
 //! # Not here
-//! Striping one copy over several ways, re-planning as copies come and go, falling back when a way fails: the
-//! router offers the candidates; the engine takes the best one.
+//! Checksums: what a link changes silently after it was tried arrives so. Re-planning of a copy under way when others
+//! come and go.
 
+mod config;
+mod end;
+mod engine;
 mod error;
+mod gate;
+mod incident;
+mod job;
+mod lane;
+mod part;
+mod plans;
+mod probe;
+mod relay_memory;
+mod round;
 mod route_use;
-mod staging;
 mod transfers;
+mod way;
 
+pub use config::{Roads, TransferConfig};
+pub use end::TransferDevice;
 pub use error::TransferError;
+pub use incident::{Incident, KEPT_INCIDENTS, NamedLink, Reason};
+pub use part::{STAGING_CHUNK_BYTES, STAGING_CHUNKS};
 pub use piton_topology::Router;
 pub use route_use::RouteUse;
-pub use staging::{STAGING_CHUNK_BYTES, STAGING_CHUNKS};
-pub use transfers::{Carried, TransferDevice, Transfers};
+pub use transfers::{Carried, Transfers};
+pub use way::Leg;

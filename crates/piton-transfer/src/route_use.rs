@@ -1,12 +1,13 @@
 //! What was carried which way.
 
+use crate::way::Way;
 use piton_driver::DeviceId;
 use piton_sync::Mutex;
-use piton_topology::RouteKind;
+use piton_topology::{LinkId, RouteKind};
 use std::collections::BTreeMap;
 
-/// Copies that took one way from one device to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Copies, or parts of copies, that took one way from one device to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteUse {
     /// Where from.
     pub from: DeviceId,
@@ -14,36 +15,50 @@ pub struct RouteUse {
     pub to: DeviceId,
     /// Which way.
     pub kind: RouteKind,
-    /// How many copies.
+    /// The devices in whose memory the bytes stopped on the way, in order.
+    pub relays: Box<[DeviceId]>,
+    /// The links of the model that it crosses, in order.
+    pub links: Box<[LinkId]>,
+    /// How many copies and parts of copies arrived by it, or were submitted where nobody watches them.
     pub copies: u64,
     /// How many bytes in all.
     pub bytes: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Sum {
+    relays: Box<[DeviceId]>,
     copies: u64,
     bytes: u64,
 }
 
-/// Sums by pair and way.
+type Key = (DeviceId, DeviceId, RouteKind, Box<[LinkId]>);
+
+/// Sums by pair and way. A leaf lock.
 #[derive(Debug, Default)]
-pub(crate) struct RouteUses(Mutex<BTreeMap<(DeviceId, DeviceId, RouteKind), Sum>>);
+pub(crate) struct RouteUses(Mutex<BTreeMap<Key, Sum>>);
 
 impl RouteUses {
-    pub(crate) fn add(&self, from: DeviceId, to: DeviceId, kind: RouteKind, bytes: u64) {
+    pub(crate) fn add(&self, (from, to): (DeviceId, DeviceId), way: &Way, bytes: u64) {
         let mut sums = self.0.lock();
-        let sum = sums.entry((from, to, kind)).or_default();
+        let key = (from, to, way.kind, way.links.clone());
+        let sum = sums.entry(key).or_insert_with(|| Sum {
+            relays: way.stops.iter().flatten().copied().collect(),
+            copies: 0,
+            bytes: 0,
+        });
         sum.copies += 1;
         sum.bytes = sum.bytes.saturating_add(bytes);
     }
 
     pub(crate) fn all(&self) -> Vec<RouteUse> {
         let sums = self.0.lock();
-        let entries = sums.iter().map(|((from, to, kind), sum)| RouteUse {
+        let entries = sums.iter().map(|((from, to, kind, links), sum)| RouteUse {
             from: *from,
             to: *to,
             kind: *kind,
+            relays: sum.relays.clone(),
+            links: links.clone(),
             copies: sum.copies,
             bytes: sum.bytes,
         });

@@ -1,71 +1,66 @@
-//! The devices of a runtime, the router over their machine, and copies between them.
+//! Copies between the devices of a runtime.
 
 #![expect(
     unsafe_code,
     reason = "passes the promises of `copy` on to the streams"
 )]
 
-use crate::{RouteUse, TransferError, route_use::RouteUses, staging::Stage};
-use piton_driver::{Device, DeviceId, PeerAddress};
-use piton_pinned::PinnedPool;
-use piton_stream::{Stream, StreamOptions, Streams};
+use crate::{
+    Incident, Roads, RouteUse, TransferDevice, TransferError,
+    end::Ends,
+    engine::{Active, Engine},
+    job::{Job, Verdict},
+    part::Part,
+    plans::{Plans, place},
+    route_use::RouteUses,
+    way::Share,
+};
+use piton_driver::{DeviceId, PeerAddress};
+use piton_stream::{Stream, Streams};
+use piton_sync::Mutex;
 use piton_timeline::Frontier;
-use piton_topology::{DeviceId as Place, RouteKind, Router};
-use std::sync::Arc;
-
-/// One device that copies go from and to.
-#[derive(Clone, Debug)]
-pub struct TransferDevice {
-    /// The open device. Its id is its place in the list given to [`Transfers::new`], and in the topology.
-    pub device: Arc<dyn Device>,
-    /// Page-locked memory near it.
-    pub pinned: Arc<PinnedPool>,
-}
-
-/// A device with the engine's own streams for staging.
-#[derive(Debug)]
-pub(crate) struct End {
-    pub(crate) pinned: Arc<PinnedPool>,
-    /// Copies from the device to the host.
-    pub(crate) out: Stream,
-    /// Copies from the host to the device.
-    pub(crate) into: Stream,
-}
+use piton_topology::{DeviceId as Place, Machine, PeerAccess, Router};
+use std::{sync::Arc, time::Instant};
 
 /// What became of a copy.
 #[must_use = "what was submitted uses the memory, whatever the result"]
 #[derive(Debug)]
 pub struct Carried {
-    /// Where everything that was submitted has ended. Covers both ends' memory, also where `result` is an error.
+    /// Where everything that was submitted, or will be for this copy, has ended. Covers both ends' memory, also where
+    /// `result` is an error.
     pub submitted: Frontier,
-    /// Whether the whole copy was submitted.
+    /// Whether the copy was submitted.
     pub result: Result<(), TransferError>,
 }
 
 /// Copies between the devices of a runtime.
 #[derive(Debug)]
 pub struct Transfers {
-    router: Router,
-    ends: Vec<End>,
-    uses: RouteUses,
+    engine: Arc<Engine>,
+    can_watch: bool,
 }
 
 impl Transfers {
-    /// Copies between `devices`, whose place in the list is their id, along the ways of `router`. Enables peer
-    /// access wherever the driver allows it.
+    /// Copies between `devices`, whose place in the list is their id and their place in the machine. Peer access is enabled
+    /// wherever the driver allows it.
     ///
     /// # Errors
-    /// [`TopologyMismatch`](TransferError::TopologyMismatch) if the router knows fewer devices;
+    /// [`TopologyMismatch`](TransferError::TopologyMismatch) if the machine has fewer devices;
     /// [`MisplacedDevice`](TransferError::MisplacedDevice);
-    /// [`Stream`](TransferError::Stream) or [`Driver`](TransferError::Driver) for what the driver refuses.
+    /// [`Driver`](TransferError::Driver) for what the driver refuses.
     pub fn new(
         streams: &Streams,
-        router: Router,
+        roads: Roads<'_>,
         devices: &[TransferDevice],
     ) -> Result<Self, TransferError> {
-        if router.device_count() < devices.len() {
+        let Roads {
+            machine,
+            peers,
+            config,
+        } = roads;
+        if machine.device_count() < devices.len() {
             return Err(TransferError::TopologyMismatch {
-                modelled: saturated(router.device_count()),
+                modelled: saturated(machine.device_count()),
                 devices: saturated(devices.len()),
             });
         }
@@ -76,19 +71,29 @@ impl Transfers {
             }
         }
         enable_peers(devices)?;
-        let ends = devices
-            .iter()
-            .map(|device| End::new(streams, device))
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            router,
+        let ends = Ends::new(streams, devices);
+        let can_watch = ends.can_watch();
+        let peers = among(devices.len(), machine, peers);
+        let engine = Engine {
+            streams: streams.clone(),
             ends,
+            plans: Plans::new(machine, &peers, &config, can_watch),
             uses: RouteUses::default(),
+            config,
+            active: Active::default(),
+            unsettled: Mutex::default(),
+        };
+        Ok(Self {
+            engine: Arc::new(engine),
+            can_watch,
         })
     }
 
     /// Copies `bytes` bytes from `src` to `dst`, in the order of `stream`, which is on one of the two devices.
-    /// Does not block but for room in streams.
+    ///
+    /// Large copies, those that stop on the way, and the first over each leg are *guarded*: a way that fails or hangs is
+    /// given up and the copy goes on over the next; only when every byte has arrived does the stream go on. Others are one
+    /// command of the stream. No thread is held; blocks at most where a device refuses the same call twice.
     ///
     /// # Safety
     /// Both ranges are live memory of their devices until everything in [`Carried::submitted`] has ended; nothing
@@ -101,124 +106,204 @@ impl Transfers {
         src: PeerAddress,
         bytes: u64,
     ) -> Carried {
-        let kind = match self.way(dst, src, bytes) {
-            Ok(kind) => kind,
-            Err(error) => {
-                return Carried {
-                    submitted: Frontier::new(),
-                    result: Err(error),
-                };
-            }
+        let share = match self.share(dst, src, bytes) {
+            Ok(share) => share,
+            Err(error) => return Carried::nothing(error),
         };
-        let submitted = match kind {
+        let legs = share.way.legs(src.device, dst.device);
+        let is_local = src.device == dst.device;
+        let is_plain = is_local || legs.len() == 1;
+        let is_small = bytes < self.engine.config.guarded_bytes;
+        let is_trusted = legs.iter().all(|leg| self.engine.plans.is_trusted(*leg));
+        if is_local
+            || stream.is_capturing()
+            || is_plain && is_small && is_trusted
+            || !self.can_watch
+        {
             // SAFETY: the caller promised it for both ranges.
-            RouteKind::Local => unsafe { stream.copy_on_device(dst.ptr, src.ptr, bytes) },
-            RouteKind::Staged { .. } => {
-                // SAFETY: the caller promised it for both ranges.
-                let carried = unsafe { self.stage(stream, dst, src, bytes) };
-                if carried.result.is_ok() {
-                    self.uses.add(src.device, dst.device, kind, bytes);
-                }
-                return carried;
+            return unsafe { self.unguarded(stream, (dst, src), share, is_plain) };
+        }
+        self.engine.retry();
+        // SAFETY: the caller promised it for both ranges.
+        unsafe { self.guarded(stream, dst, src, bytes) }
+    }
+
+    /// What was carried which way so far.
+    pub fn routes(&self) -> Vec<RouteUse> {
+        self.engine.uses.all()
+    }
+
+    /// What has gone wrong on the way, the last [`KEPT_INCIDENTS`](crate::KEPT_INCIDENTS) of it, oldest first.
+    pub fn incidents(&self) -> Vec<Incident> {
+        self.engine.plans.incidents()
+    }
+
+    /// Ends copies that hang: what is overdue at `now` is aborted, and goes on over another way; says how many lanes
+    /// were. A copy's time counts from the first check at which it has begun, so this is to be called now and then by
+    /// whoever minds, as a watchdog's `check` is. Does not block.
+    pub fn check(&self, now: Instant) -> usize {
+        self.engine.check(now)
+    }
+
+    /// How many guarded copies are not settled.
+    pub fn under_way(&self) -> usize {
+        self.engine.active.count()
+    }
+
+    /// Gives back the memory that relays keep for later copies.
+    pub fn trim(&self) {
+        for end in self.engine.ends.iter() {
+            end.relay.trim();
+        }
+    }
+
+    /// The routes as the driver allows them, whatever has gone wrong since.
+    pub fn router(&self) -> &Router {
+        self.engine.plans.router()
+    }
+
+    fn share(
+        &self,
+        dst: PeerAddress,
+        src: PeerAddress,
+        bytes: u64,
+    ) -> Result<Share, TransferError> {
+        if bytes == 0 {
+            return Err(TransferError::ZeroBytes);
+        }
+        let (from, to) = (self.place(src.device)?, self.place(dst.device)?);
+        self.engine.plans.one(from, to, bytes)
+    }
+
+    fn place(&self, device: DeviceId) -> Result<Place, TransferError> {
+        let devices = self.engine.ends.count();
+        let known = place(device).filter(|_| device.0 < devices);
+        known.ok_or(TransferError::UnknownDevice { device, devices })
+    }
+
+    /// A copy that fails as its commands do.
+    ///
+    /// # Safety
+    /// As [`copy`](Self::copy).
+    #[track_caller]
+    unsafe fn unguarded(
+        &self,
+        stream: &Stream,
+        (dst, src): (PeerAddress, PeerAddress),
+        share: Share,
+        is_plain: bool,
+    ) -> Carried {
+        let ends = (src.device, dst.device);
+        let bytes = share.bytes;
+        if !is_plain {
+            if stream.is_capturing() {
+                let (from, to) = ends;
+                return Carried::nothing(TransferError::NotInCapture { from, to });
             }
             // SAFETY: the caller promised it for both ranges.
-            _ => unsafe { stream.copy_peer(dst, src, bytes) },
+            return unsafe { self.unwatched(stream, (dst, src), share) };
+        }
+        let submitted = if src.device == dst.device {
+            // SAFETY: the caller promised it for both ranges.
+            unsafe { stream.copy_on_device(dst.ptr, src.ptr, bytes) }
+        } else {
+            // SAFETY: the caller promised it for both ranges.
+            unsafe { stream.copy_peer(dst, src, bytes) }
         };
         match submitted {
             Ok(point) => {
-                self.uses.add(src.device, dst.device, kind, bytes);
+                self.engine.uses.add(ends, &share.way, bytes);
                 Carried {
                     submitted: point.into(),
                     result: Ok(()),
                 }
             }
-            Err(error) => Carried {
-                submitted: Frontier::new(),
-                result: Err(error.into()),
-            },
+            Err(error) => Carried::nothing(error.into()),
         }
     }
 
-    /// What was carried which way so far.
-    pub fn routes(&self) -> Vec<RouteUse> {
-        self.uses.all()
-    }
-
-    /// The router that chooses.
-    pub fn router(&self) -> &Router {
-        &self.router
-    }
-
-    fn way(
+    /// A copy in several legs whose end nobody is told of: the stream waits for its lanes.
+    ///
+    /// # Safety
+    /// As [`copy`](Self::copy).
+    #[track_caller]
+    unsafe fn unwatched(
         &self,
-        dst: PeerAddress,
-        src: PeerAddress,
-        bytes: u64,
-    ) -> Result<RouteKind, TransferError> {
-        if bytes == 0 {
-            return Err(TransferError::ZeroBytes);
+        stream: &Stream,
+        (dst, src): (PeerAddress, PeerAddress),
+        share: Share,
+    ) -> Carried {
+        let mut part = Part::new(&self.engine.ends, share, src.device, dst.device);
+        // SAFETY: the caller promised it for both ranges.
+        unsafe { part.submit((&stream.record(), &Frontier::new()), dst, src) };
+        let mut submitted = part.ended();
+        let waited = stream.wait_frontier(&submitted);
+        submitted.insert(stream.now());
+        let result = match part.refused.take() {
+            Some((_, error)) => Err(error),
+            None => waited.map_err(TransferError::from),
+        };
+        if result.is_ok() {
+            let ends = (src.device, dst.device);
+            let share = &part.share;
+            self.engine.uses.add(ends, &share.way, share.bytes);
         }
-        let (from, to) = (self.place(src.device)?, self.place(dst.device)?);
-        Ok(self.router.route(from, to, bytes)?.kind)
-    }
-
-    fn place(&self, device: DeviceId) -> Result<Place, TransferError> {
-        let devices = saturated(self.ends.len());
-        let unknown = TransferError::UnknownDevice { device, devices };
-        if device.0 >= devices {
-            return Err(unknown);
-        }
-        u16::try_from(device.0).map(Place::new).map_err(|_| unknown)
+        // Nothing of it stops in a device's memory; page-locked blocks know their uses.
+        part.give_back(&self.engine.ends);
+        Carried { submitted, result }
     }
 
     /// # Safety
     /// As [`copy`](Self::copy).
     #[track_caller]
-    unsafe fn stage(
+    unsafe fn guarded(
         &self,
         stream: &Stream,
         dst: PeerAddress,
         src: PeerAddress,
         bytes: u64,
     ) -> Carried {
-        let ends = (
-            self.ends.get(src.device.0 as usize),
-            self.ends.get(dst.device.0 as usize),
-        );
-        let (Some(from), Some(to)) = ends else {
-            let devices = saturated(self.ends.len());
-            let error = TransferError::UnknownDevice {
-                device: dst.device,
-                devices,
-            };
+        let closed = match Job::close(&self.engine, stream, (dst, src), bytes) {
+            Ok(closed) => closed,
+            Err(error) => return Carried::nothing(error),
+        };
+        let mut submitted: Frontier = closed.gates.into_iter().collect();
+        // SAFETY: the caller promised it until what is in `submitted` has ended, and the gates are.
+        if let Err((job, error)) = unsafe { closed.job.advance() } {
+            job.end(Verdict::Arrived);
             return Carried {
-                submitted: Frontier::new(),
+                submitted,
                 result: Err(error),
             };
-        };
-        let mut stage = Stage::new(from, to);
-        // SAFETY: the caller promised it for both ranges.
-        let result = unsafe { stage.carry(stream, dst.ptr, src.ptr, bytes) };
+        }
+        let waited = stream.wait_timepoint(closed.heard);
+        submitted.insert(stream.now());
         Carried {
-            submitted: stage.submitted(),
-            result,
+            submitted,
+            result: waited.map(drop).map_err(TransferError::from),
         }
     }
 }
 
-impl End {
-    fn new(streams: &Streams, device: &TransferDevice) -> Result<Self, TransferError> {
-        let id = device.device.info().id.0;
-        let stream = |way| {
-            let options = StreamOptions::labelled(&format!("device {id} staging {way}"));
-            streams.create(&device.device, options)
-        };
-        Ok(Self {
-            pinned: Arc::clone(&device.pinned),
-            out: stream("out")?,
-            into: stream("in")?,
-        })
+impl Carried {
+    fn nothing(error: TransferError) -> Self {
+        Self {
+            submitted: Frontier::new(),
+            result: Err(error),
+        }
     }
+}
+
+/// What `peers` allows between the first `count` devices of the machine: no copy goes over one that is not open.
+fn among(count: usize, machine: &Machine, peers: &PeerAccess) -> PeerAccess {
+    let mut among = peers.clone();
+    for closed in machine.device_ids().skip(count) {
+        for other in machine.device_ids() {
+            among.set(closed, other, false);
+            among.set(other, closed, false);
+        }
+    }
+    among
 }
 
 fn enable_peers(devices: &[TransferDevice]) -> Result<(), TransferError> {

@@ -7,6 +7,7 @@ use piton_pinned::PinnedPoolConfig;
 use piton_sanitizer::SanitizerConfig;
 use piton_sim::{DeviceConfig, LinkConfig, SimConfig, SimDriver};
 use piton_topology::{BytesPerSec, Distance, Machine, Nanos, Transit};
+use piton_transfer::TransferConfig;
 use std::sync::Arc;
 
 /// Where a runtime's devices come from.
@@ -32,6 +33,10 @@ pub struct RuntimeConfig {
     /// The machine the devices sit in, device n of the driver being device n of the model. Without one, a
     /// machine is made of what the driver says of its devices.
     pub machine: Option<Machine>,
+    /// How copies between devices are carried out. Unless it is said, over several ways at once and over other devices
+    /// where that is quicker; on simulated devices in real time one way at a time
+    /// ([`TransferConfig::one_way`]), since all their links are this machine's memory.
+    pub transfers: Option<TransferConfig>,
     /// Whether races between streams and uses of freed memory are looked for, and what is done about them. Off by
     /// default: it costs memory and a lock that all submissions share.
     pub sanitizer: Option<SanitizerConfig>,
@@ -68,6 +73,7 @@ impl RuntimeConfig {
             memory: MemoryPoolConfig::default(),
             pinned: PinnedPoolConfig::default(),
             machine: None,
+            transfers: None,
             sanitizer: None,
         }
     }

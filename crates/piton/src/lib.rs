@@ -92,7 +92,8 @@
 //! | hold elements the device copies by itself | [`Device::pinned`], [`PinnedBuffer`] |
 //! | launch a kernel | [`Device::load`], [`Module::kernel`], [`Stream::launch`] |
 //! | copy, and wait or `.await` | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
-//! | copy between devices | [`Stream::copy_peer`], [`Runtime::routes`] |
+//! | copy between devices | [`Stream::copy_peer`], [`Runtime::routes`], [`RuntimeConfig::transfers`] |
+//! | know which links failed, end copies that hang | [`Runtime::incidents`], [`Runtime::check_copies`] |
 //! | order streams by hand, time them | [`Stream::record`], [`Stream::wait`], [`Event`] |
 //! | write work down once and replay it as one command | [`Device::graph`], [`GraphRecorder`], [`ReadyGraph`] |
 //! | run host code in stream order | [`Stream::call_host`] |
@@ -149,7 +150,7 @@ pub use piton_stream::{
 };
 pub use piton_topology::{Machine, RouteKind};
 pub use piton_trace::{DeviceTrace, Written, write_chrome as write_chrome_trace};
-pub use piton_transfer::RouteUse;
+pub use piton_transfer::{Incident, Leg, NamedLink, Reason, RouteUse, TransferConfig};
 
 /// A kernel loaded on a device. A cheap handle.
 pub type Kernel = std::sync::Arc<dyn piton_driver::Kernel>;

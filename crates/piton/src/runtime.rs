@@ -7,8 +7,11 @@ use piton_sanitizer::Sanitizer;
 use piton_sim::{SimDriver, SimModule};
 use piton_stream::{LaneDump, OnExpiry, Watchdog};
 use piton_topology::{Machine, Router};
-use piton_transfer::RouteUse;
-use std::{sync::Arc, time::Duration};
+use piton_transfer::{Incident, Roads, RouteUse, TransferConfig};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 #[derive(Debug)]
 struct Inner {
@@ -43,10 +46,20 @@ impl Runtime {
             Some(machine) => machine,
             None => topology::of_devices(&devices)?,
         };
-        let router = Router::new(&machine, &topology::peer_access(&devices));
+        let is_real_sim = sim.as_ref().is_some_and(|sim| !sim.is_virtual());
+        let usual = if is_real_sim {
+            TransferConfig::one_way()
+        } else {
+            TransferConfig::default()
+        };
+        let roads = Roads {
+            machine: &machine,
+            peers: &topology::peer_access(&devices),
+            config: config.transfers.unwrap_or(usual),
+        };
         let sanitizer = config.sanitizer.map(Sanitizer::new).map(Arc::new);
         let (memory, pinned) = (&config.memory, &config.pinned);
-        let contexts = DeviceContext::open(&devices, router, memory, pinned, sanitizer.as_ref())?;
+        let contexts = DeviceContext::open(&devices, roads, memory, pinned, sanitizer.as_ref())?;
         Ok(Self(Arc::new(Inner {
             driver,
             sim,
@@ -112,7 +125,7 @@ impl Runtime {
         &self.0.machine
     }
 
-    /// The router that chooses how copies travel.
+    /// The routes there are, whatever has gone wrong with some since.
     pub fn router(&self) -> &Router {
         // INVARIANT: `new` refuses drivers without devices.
         self.0.contexts[0].transfers().router()
@@ -121,6 +134,18 @@ impl Runtime {
     /// What was copied between devices so far, by route.
     pub fn routes(&self) -> Vec<RouteUse> {
         self.0.contexts[0].transfers().routes()
+    }
+
+    /// What has gone wrong on the ways between devices, and which are not taken any more; the oldest first.
+    pub fn incidents(&self) -> Vec<Incident> {
+        self.0.contexts[0].transfers().incidents()
+    }
+
+    /// Ends copies between devices that hang at `now`, which then go on over another way; says how many streams of the
+    /// engine's were. To be called now and then, as [`Watchdog::check`]; a copy's time counts from the first call at
+    /// which it has begun. Does not block.
+    pub fn check_copies(&self, now: Instant) -> usize {
+        self.0.contexts[0].transfers().check(now)
     }
 
     /// What every stream with work or a handle left is at, whatever its device. Does not block for long. For people,

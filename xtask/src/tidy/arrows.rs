@@ -27,7 +27,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Backends know the contract and not each other.
     ("piton-sim", &["piton-driver", "piton-sync"]),
     // Stands in for a vendor's library, in tests.
-    ("piton-fakecuda", &["piton-driver", "piton-sim", "piton-sync"]),
+    (
+        "piton-fakecuda",
+        &["piton-driver", "piton-sim", "piton-sync"],
+    ),
     // What those over a vendor's library share.
     ("piton-native", &["piton-driver", "piton-sync"]),
     ("piton-opencl", VENDOR),
@@ -75,6 +78,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "piton-transfer",
         &[
             "piton-topology",
+            "piton-sanitizer",
             "piton-stream",
             "piton-pinned",
             "piton-timeline",

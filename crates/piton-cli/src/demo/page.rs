@@ -252,7 +252,6 @@ fn route_row(route: &RouteUse) -> RouteRow {
 }
 
 fn topology(outcome: &Outcome) -> Topology {
-    let router = piton_topology::Router::new(&outcome.machine, &piton_topology::PeerAccess::all());
     let device = |id: piton::DeviceId| u16::try_from(id.0).ok().map(DeviceId::new);
     let labels: Vec<String> = outcome
         .routes
@@ -272,21 +271,10 @@ fn topology(outcome: &Outcome) -> Topology {
         .zip(&labels)
         .filter_map(|(route, label)| {
             let (from, to) = (device(route.from)?, device(route.to)?);
-            let candidates = router.candidates(from, to, 1).ok()?;
-            let hops = candidates
-                .into_iter()
-                .find_map(|candidate| match candidate {
-                    piton_topology::Candidate::Route { route: found, .. }
-                        if found.kind == route.kind =>
-                    {
-                        Some(&found.hops)
-                    }
-                    _ => None,
-                })?;
             Some(Highlight {
                 from,
                 to,
-                hops,
+                hops: &route.links,
                 label,
                 weight: route.bytes,
             })

@@ -11,7 +11,8 @@ use crate::{
     grid::GridJob,
     host_function::{self, HostCall},
     kernel::SimKernel,
-    memory_wait, movement,
+    memory_wait,
+    movement::{self, Moved},
     queue::QueueCore,
     trace::Draft,
     word,
@@ -79,6 +80,13 @@ pub(super) fn perform(
             pool.write(*index, device_time(queue));
             Ok(())
         }
+        Command::CopyPeer { dst, src, bytes } => {
+            match movement::copy_peer(queue, *dst, *src, *bytes) {
+                Ok(Moved::All) => Ok(()),
+                Ok(Moved::Never) => return Outcome::Hangs,
+                Err(kind) => Err(kind),
+            }
+        }
         moves => move_bytes(queue, moves),
     };
     if entry.command.may_write_memory() {
@@ -92,7 +100,6 @@ fn move_bytes(queue: &QueueCore, command: &Command) -> Result<(), ErrorKind> {
         Command::CopyToDevice { dst, src } => movement::copy_in(queue, *dst, *src),
         Command::CopyToHost { dst, src } => movement::copy_out(queue, *dst, *src),
         Command::CopyOnDevice { dst, src } => movement::copy_within(queue, *dst, *src),
-        Command::CopyPeer { dst, src, bytes } => movement::copy_peer(queue, *dst, *src, *bytes),
         Command::Fill { dst, pattern } => movement::fill(queue, *dst, *pattern),
         Command::WriteMemory { at, value } => word::write(&queue.device, *at, *value),
         _ => Ok(()),
@@ -128,7 +135,7 @@ fn call_host(queue: &Arc<QueueCore>, position: u64, draft: Option<&Draft>) -> Ou
     };
     let engine = queue.engine();
     if engine.is_virtual() {
-        let result = engine.as_host(|| host_function::call(function));
+        let result = engine.as_host(queue.time(), || host_function::call(function));
         return Outcome::Ended(result);
     }
     let call = HostCall {

@@ -4,7 +4,9 @@ use super::{plan::Work, run::GraphRun};
 use crate::{
     cost,
     execute::{self, record},
-    host_function, movement, plan,
+    host_function,
+    movement::{self, Moved},
+    plan,
     queue::QueueCore,
     trace::Draft,
     word,
@@ -69,12 +71,20 @@ fn carry_out(
         Work::CopyToDevice { dst, src } => movement::copy_in(queue, *dst, *src),
         Work::CopyToHost { dst, src } => movement::copy_out(queue, *dst, *src),
         Work::CopyOnDevice { dst, src } => movement::copy_within(queue, *dst, *src),
-        Work::CopyPeer { dst, src, bytes } => movement::copy_peer(queue, *dst, *src, *bytes),
+        Work::CopyPeer { dst, src, bytes } => {
+            match movement::copy_peer(queue, *dst, *src, *bytes) {
+                Ok(Moved::All) => Ok(()),
+                Ok(Moved::Never) => return None,
+                Err(kind) => Err(kind),
+            }
+        }
         Work::Fill { dst, pattern } => movement::fill(queue, *dst, *pattern),
         Work::CallHost(function) => {
             let function = Arc::clone(function);
             let engine = &queue.device.machine().engine;
-            engine.as_host(|| host_function::call(Box::new(move || function())))
+            engine.as_host(queue.time(), || {
+                host_function::call(Box::new(move || function()))
+            })
         }
         Work::Empty | Work::If { .. } | Work::While { .. } => Ok(()),
     })

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+pub(crate) mod copies;
+
 use piton::{
     Devices, Runtime, RuntimeConfig, SanitizerConfig,
     sim::{DeviceConfig, KernelDefinition, Parameter, Signature, SimConfig, SimModule},

@@ -1,0 +1,365 @@
+//! A part of a copy: its lanes, the memory it passes through, and the commands that carry it.
+//!
+//! A part has a lane for each leg. Where there are several legs the bytes go in chunks: while a leg carries one chunk,
+//! the next leg carries the one before. The memory between two legs holds [`SLOTS`] chunks; a leg fills a slot again
+//! when the next leg has emptied it, which its lane waits for on the device.
+//!
+//! # Who owns what
+//! The part owns its lanes and the memory in between until it is [given back](Part::give_back), which is only done
+//! when every lane has ended. Page-locked blocks also know their last uses themselves.
+
+#![expect(
+    unsafe_code,
+    reason = "passes the promises of whoever asks for a copy on to the streams"
+)]
+
+use crate::{
+    TransferError,
+    end::{End, Ends},
+    relay_memory::Slab,
+    way::{Leg, Share},
+};
+use piton_driver::{Command, DeviceId, PeerAddress};
+use piton_pinned::PinnedBlock;
+use piton_stream::{Stream, StreamError};
+use piton_sync::atomic::{AtomicBool, Ordering};
+use piton_timeline::{Frontier, Timepoint};
+use std::ptr::NonNull;
+
+/// Bytes of a chunk, where a part is no longer than [`MOST_CHUNKS`] of them.
+pub const STAGING_CHUNK_BYTES: u64 = 1 << 20;
+/// Chunks of memory between two legs.
+pub const STAGING_CHUNKS: usize = 4;
+/// Chunks of a part at most, so that its commands find room in a lane.
+const MOST_CHUNKS: u64 = 256;
+/// Parts start at multiples of this many bytes.
+const ALIGN: u64 = 256;
+
+/// A lane that carries one leg.
+#[derive(Debug)]
+pub(crate) struct Carrier {
+    pub(crate) leg: Leg,
+    pub(crate) lane: Stream,
+    /// Its last command.
+    last: Option<Timepoint>,
+    /// Said by its last command, which is skipped if any before it failed.
+    ended_well: AtomicBool,
+    /// It was aborted as it took too long.
+    overdue: AtomicBool,
+}
+
+impl Carrier {
+    /// A lane for a leg, nothing submitted.
+    pub(crate) fn new(ends: &Ends, leg: Leg) -> Result<Self, TransferError> {
+        Self::on(ends.of_leg(leg)?, leg)
+    }
+
+    /// A lane of this device for a leg, nothing submitted.
+    pub(crate) fn on(end: &End, leg: Leg) -> Result<Self, TransferError> {
+        Ok(Self {
+            leg,
+            lane: end.lanes.take()?,
+            last: None,
+            ended_well: AtomicBool::new(false),
+            overdue: AtomicBool::new(false),
+        })
+    }
+
+    /// Its last command ends at `point`.
+    pub(crate) fn reaches(&mut self, point: Timepoint) {
+        self.last = Some(point);
+    }
+
+    pub(crate) fn last(&self) -> Option<Timepoint> {
+        self.last
+    }
+
+    /// All it was given has ended well.
+    pub(crate) fn note_well(&self) {
+        self.ended_well.store(true, Ordering::Relaxed);
+    }
+
+    /// Asked when the lane has ended, which whoever asks has learnt through something that orders it.
+    pub(crate) fn has_ended_well(&self) -> bool {
+        self.ended_well.load(Ordering::Relaxed)
+    }
+
+    /// Ends what it has not begun and what hangs.
+    pub(crate) fn abort(&self) -> Result<(), StreamError> {
+        self.overdue.store(true, Ordering::Relaxed);
+        self.lane.abort()
+    }
+
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.overdue.load(Ordering::Relaxed)
+    }
+
+    /// Its lane is for others. All it was given has ended.
+    pub(crate) fn give_back(self, ends: &Ends) {
+        if let Ok(end) = ends.get(self.lane.device().info().id) {
+            end.lanes.give_back(self.lane);
+        }
+    }
+}
+
+/// Memory between two legs.
+#[derive(Debug)]
+enum Between {
+    Device(DeviceId, Slab),
+    Host(Vec<PinnedBlock>),
+}
+
+/// A part of a copy that is being, or was, submitted.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) share: Share,
+    pub(crate) carriers: Vec<Carrier>,
+    between: Vec<Between>,
+    chunk: u64,
+    /// Which leg could not be submitted, and why.
+    pub(crate) refused: Option<(Leg, TransferError)>,
+}
+
+/// One end of a chunk.
+#[derive(Clone, Copy)]
+enum Spot {
+    Device(PeerAddress),
+    Host(NonNull<u8>),
+}
+
+impl Part {
+    /// A part with all it needs and nothing submitted. Where something could not be had, it says so.
+    pub(crate) fn new(ends: &Ends, share: Share, from: DeviceId, to: DeviceId) -> Self {
+        let legs = share.way.legs(from, to);
+        let chunk = chunk_bytes(share.bytes, legs.len());
+        let mut part = Self {
+            share,
+            carriers: Vec::new(),
+            between: Vec::new(),
+            chunk,
+            refused: None,
+        };
+        for leg in legs {
+            if let Err(error) = part.equip(ends, leg, to) {
+                part.refused = Some((leg, error));
+                break;
+            }
+        }
+        part
+    }
+
+    /// Takes a lane for the leg, and memory behind it.
+    fn equip(&mut self, ends: &Ends, leg: Leg, last: DeviceId) -> Result<(), TransferError> {
+        let end = ends.of_leg(leg)?;
+        self.carriers.push(Carrier::new(ends, leg)?);
+        let slots = self.slots();
+        match leg.to {
+            Some(to) if to == last => {}
+            Some(stop) => {
+                let slab = ends.get(stop)?.take_slab(self.chunk * slots)?;
+                self.between.push(Between::Device(stop, slab));
+            }
+            None => {
+                let blocks = (0..slots).map(|_| end.take_block(self.chunk));
+                self.between
+                    .push(Between::Host(blocks.collect::<Result<_, _>>()?));
+            }
+        }
+        Ok(())
+    }
+
+    fn slots(&self) -> u64 {
+        let chunks = self.share.bytes.div_ceil(self.chunk.max(1));
+        chunks.min(STAGING_CHUNKS as u64)
+    }
+
+    /// Submits all of it, behind `start` and, without asking how they ended, behind `after`.
+    ///
+    /// # Safety
+    /// `dst` and `src` are where the whole copy begins, in live memory until every lane has ended.
+    pub(crate) unsafe fn submit(
+        &mut self,
+        (start, after): (&piton_stream::Event, &Frontier),
+        dst: PeerAddress,
+        src: PeerAddress,
+    ) {
+        if self.refused.is_some() {
+            return;
+        }
+        for carrier in &self.carriers {
+            let waited = carrier.lane.wait(start).map(drop);
+            let ordered = waited.and_then(|()| carrier.lane.order_after(after));
+            if let Err(error) = ordered {
+                self.refused = Some((carrier.leg, error.into()));
+                return;
+            }
+        }
+        // SAFETY: as the caller promised.
+        if let Err(refused) = unsafe { self.submit_chunks(dst, src) } {
+            self.refused = Some(refused);
+        }
+    }
+
+    /// # Safety
+    /// As [`submit`](Self::submit).
+    unsafe fn submit_chunks(
+        &mut self,
+        dst: PeerAddress,
+        src: PeerAddress,
+    ) -> Result<(), (Leg, TransferError)> {
+        let slots = usize::try_from(self.slots()).unwrap_or(1).max(1);
+        // The last time each leg carried the chunk of a slot.
+        let mut carried = vec![vec![None; slots]; self.carriers.len()];
+        let mut done = 0;
+        for number in 0.. {
+            if done >= self.share.bytes {
+                break;
+            }
+            let bytes = self.chunk.min(self.share.bytes - done);
+            let slot = number % slots;
+            for at in 0..self.carriers.len() {
+                let waits = [
+                    at.checked_sub(1).and_then(|before| carried[before][slot]),
+                    carried.get(at + 1).and_then(|next| next[slot]),
+                ];
+                let spots = [at, at + 1].map(|place| self.spot(place, (slot, done), dst, src));
+                let failed = |error: StreamError| (self.carriers[at].leg, error.into());
+                let lane = &self.carriers[at].lane;
+                for point in waits.into_iter().flatten() {
+                    lane.wait_timepoint(point).map_err(failed)?;
+                }
+                let command = command(spots, bytes)
+                    .ok_or((self.carriers[at].leg, TransferError::PastTheEnd { bytes }))?;
+                // SAFETY: the ends are the caller's; what is between belongs to this part, and a slot is filled again
+                // only when it was emptied.
+                let point = unsafe { lane.submit(&command) }.map_err(failed)?;
+                carried[at][slot] = Some(point);
+                self.carriers[at].reaches(point);
+                self.note(at, slot, point);
+            }
+            done += bytes;
+        }
+        Ok(())
+    }
+
+    /// Where the bytes are before leg `place`, at `done` of the part and in that slot of what is between.
+    fn spot(
+        &self,
+        place: usize,
+        (slot, done): (usize, u64),
+        dst: PeerAddress,
+        src: PeerAddress,
+    ) -> Option<Spot> {
+        let end = |whole: PeerAddress| {
+            let ptr = whole.ptr.checked_add(self.share.offset + done)?;
+            Some(Spot::Device(PeerAddress { ptr, ..whole }))
+        };
+        if place == 0 {
+            return end(src);
+        }
+        if place == self.carriers.len() {
+            return end(dst);
+        }
+        match self.between.get(place - 1)? {
+            Between::Device(device, slab) => {
+                let ptr = slab.ptr.checked_add(slot as u64 * self.chunk)?;
+                Some(Spot::Device(PeerAddress {
+                    device: *device,
+                    ptr,
+                }))
+            }
+            Between::Host(blocks) => Some(Spot::Host(blocks.get(slot)?.as_ptr())),
+        }
+    }
+
+    /// Leg `at` uses the blocks on its sides until `point`.
+    fn note(&mut self, at: usize, slot: usize, point: Timepoint) {
+        if let Some(Between::Host(blocks)) = self.between.get_mut(at) {
+            blocks[slot].record_write(point);
+        }
+        if let Some(Between::Host(blocks)) = at.checked_sub(1).and_then(|at| self.between.get(at)) {
+            blocks[slot].record_read(point);
+        }
+    }
+
+    /// Where all that was submitted has ended.
+    pub(crate) fn ended(&self) -> Frontier {
+        self.carriers.iter().filter_map(Carrier::last).collect()
+    }
+
+    /// Whether every byte has arrived. Asked when every lane has ended.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.refused.is_none() && self.carriers.iter().all(Carrier::has_ended_well)
+    }
+
+    /// Gives back what it took. Every lane has ended.
+    pub(crate) fn give_back(self, ends: &Ends) {
+        for carrier in self.carriers {
+            carrier.give_back(ends);
+        }
+        for between in self.between {
+            if let Between::Device(device, slab) = between
+                && let Ok(end) = ends.get(device)
+            {
+                end.relay.give_back(slab);
+            }
+        }
+    }
+}
+
+/// The command that carries `bytes` from one spot to the other; none past the last address there is.
+fn command(spots: [Option<Spot>; 2], bytes: u64) -> Option<Command<'static>> {
+    Some(match spots {
+        [Some(Spot::Device(src)), Some(Spot::Device(dst))] => Command::CopyPeer { dst, src, bytes },
+        [Some(Spot::Device(src)), Some(Spot::Host(dst))] => Command::CopyToHost {
+            dst,
+            src: src.ptr,
+            bytes,
+        },
+        [Some(Spot::Host(src)), Some(Spot::Device(dst))] => Command::CopyToDevice {
+            dst: dst.ptr,
+            src,
+            bytes,
+        },
+        _ => return None,
+    })
+}
+
+/// Bytes a chunk of a part has.
+fn chunk_bytes(bytes: u64, legs: usize) -> u64 {
+    if legs < 2 {
+        return bytes;
+    }
+    let least = STAGING_CHUNK_BYTES.min(bytes).max(1);
+    bytes
+        .div_ceil(MOST_CHUNKS)
+        .next_multiple_of(ALIGN)
+        .max(least)
+}
+
+impl End {
+    pub(crate) fn take_block(&self, bytes: u64) -> Result<PinnedBlock, TransferError> {
+        let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let block = self.pinned.allocate(length)?;
+        if let Some(sanitizer) = self.streams.sanitizer() {
+            // What used it before is over: that is the pool's promise.
+            sanitizer.forget_host(block.as_ptr(), block.capacity());
+        }
+        Ok(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_a_mebibyte_until_they_would_be_too_many() {
+        assert_eq!(chunk_bytes(5 << 30, 1), 5 << 30);
+        assert_eq!(chunk_bytes(300, 2), 300);
+        assert_eq!(chunk_bytes(64 << 20, 2), 1 << 20);
+        let chunk = chunk_bytes((1 << 30) + 1, 3);
+        assert!(chunk > 4 << 20 && chunk.is_multiple_of(ALIGN));
+        assert!(((1_u64 << 30) + 1).div_ceil(chunk) <= MOST_CHUNKS);
+    }
+}
