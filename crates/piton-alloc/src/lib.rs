@@ -39,7 +39,7 @@
 //! | give it back | [`DevicePool::free`] |
 //! | do both without locks, for one owner | [`OwnedPool`] |
 //! | have memory before it is needed | [`DevicePool::reserve`] |
-//! | give idle memory back to the device | [`DevicePool::trim`] |
+//! | give idle memory back to the device | [`DevicePool::trim`], [`DevicePool::shrink_to`] |
 //! | free something when nothing else helps | [`DevicePool::on_out_of_memory`] |
 //! | give the pages of what is live back, and keep its addresses | [`DevicePool::suspend`], [`DevicePool::resume`] |
 //! | keep memory to a part of a program | [`DevicePool::private`] |
@@ -115,6 +115,7 @@ mod region;
 mod request;
 mod reuse;
 mod run;
+mod shrink;
 mod snapshot;
 mod source;
 mod split;

@@ -212,22 +212,6 @@ impl DevicePool {
         }
     }
 
-    /// Gives wholly free Blocks, or pages that lie in holes, back until the pool holds at most `keep` bytes or there are
-    /// none; returns the bytes given back. Calls the source; an error of it ends the trim and is kept for [`DevicePool::take_error`].
-    pub fn trim(&self, keep: u64) -> u64 {
-        let _turn = self.turn.lock();
-        let _closed = self.fronts.close();
-        self.recall();
-        let mut books = self.books.lock();
-        books.drain(&self.timeline);
-        let excess = books.held.saturating_sub(keep);
-        drop(books);
-        match &self.placement {
-            Placement::Blocks => self.return_blocks(excess),
-            Placement::Virtual(range) => self.return_pages(range, excess),
-        }
-    }
-
     /// Holds at least `bytes` bytes from now on, so that what follows asks the source for nothing as long as it fits;
     /// returns what is held. Trimming goes below that only when it is told to. Calls the source.
     ///

@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 #[derive(Debug)]
 pub struct DeviceContext {
     pub(crate) device: Arc<dyn Device>,
-    pub(crate) memory: DevicePool,
+    pub(crate) memory: Arc<DevicePool>,
     pub(crate) pinned: Arc<PinnedPool>,
     pub(crate) streams: Streams,
     pub(crate) transfers: Arc<Transfers>,
@@ -56,7 +56,7 @@ impl DeviceContext {
         let context = |TransferDevice { device, pinned }| {
             let (of, on) = (Arc::clone(&device), Arc::clone(&timeline));
             Ok(Arc::new(Self {
-                memory: DevicePool::on_device(of, on, memory)?,
+                memory: Arc::new(DevicePool::on_device(of, on, memory)?),
                 device,
                 pinned,
                 streams: streams.clone(),

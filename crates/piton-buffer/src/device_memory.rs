@@ -1,7 +1,7 @@
 //! A chunk of device memory with the record of its uses: bytes, no type.
 
 use crate::{BufferError, DeviceContext, uses::Uses, witness};
-use piton_alloc::{Allocation, Request};
+use piton_alloc::{Allocation, DevicePool, Request};
 use piton_driver::{DevicePtr, DeviceRange};
 use piton_timeline::Frontier;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct DeviceMemory {
     pub(crate) context: Arc<DeviceContext>,
+    /// Where it came from and goes back to: the context's, or a private one of it.
+    pool: Arc<DevicePool>,
     allocation: Option<Allocation>,
     pub(crate) uses: Uses,
 }
@@ -27,8 +29,19 @@ impl DeviceMemory {
         stream: &piton_stream::Stream,
         bytes: u64,
     ) -> Result<Self, BufferError> {
+        Self::allocate_from(context, &context.memory, stream, bytes)
+    }
+
+    /// The same from a pool of this context, or a private one of it.
+    #[track_caller]
+    pub(crate) fn allocate_from(
+        context: &Arc<DeviceContext>,
+        pool: &Arc<DevicePool>,
+        stream: &piton_stream::Stream,
+        bytes: u64,
+    ) -> Result<Self, BufferError> {
         let request = Request::new(bytes).on(stream.id());
-        let allocation = context.memory.allocate(request)?;
+        let allocation = pool.allocate(request)?;
         let range = allocation.range();
         let prepared = match stream.order_after(allocation.wait()) {
             Ok(()) => witness::handed_out(context, stream, range),
@@ -43,6 +56,7 @@ impl DeviceMemory {
         }
         let memory = Self {
             context: Arc::clone(context),
+            pool: Arc::clone(pool),
             allocation: Some(allocation),
             uses: Uses::after(origin),
         };
@@ -78,7 +92,7 @@ impl Drop for DeviceMemory {
         let uses = self.uses.all();
         // Before the pool has it and may hand it out again.
         witness::taken_back(&self.context, allocation.range(), &uses);
-        let freed = self.context.memory.free(allocation, uses);
+        let freed = self.pool.free(allocation, uses);
         debug_assert!(
             freed.is_ok(),
             "the pool knows its own allocation: {freed:?}"

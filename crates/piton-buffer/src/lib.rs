@@ -19,6 +19,7 @@
 //! |---|---|
 //! | run work in order | [`Stream`] |
 //! | hold elements on a device | [`Stream::allocate`], [`DeviceBuffer`] |
+//! | keep memory to a part of a program, or to a graph | [`PrivatePool`], [`Stream::allocate_from`], [`GraphRecorder::keep_scratch_in`] |
 //! | name a part of them | [`DeviceBuffer::slice`], [`DeviceSlice`], [`DeviceSliceMut`] |
 //! | hold elements a device can copy by itself | [`Stream::pinned`], [`PinnedBuffer`] |
 //! | have a device copy elements that the program has already | [`Stream::register`], [`PinnedBuffer::into_boxed_slice`] |
@@ -57,6 +58,7 @@ mod modules;
 mod ordinary;
 mod peer_copy;
 mod pinned_buffer;
+mod private_pool;
 mod recovery;
 mod semaphores;
 mod stream;
@@ -75,5 +77,6 @@ pub use launch::KernelLaunch;
 pub use memory_value::Word;
 pub use modules::{LoadedModule, MAX_MODULES, ModuleCache};
 pub use pinned_buffer::PinnedBuffer;
+pub use private_pool::PrivatePool;
 pub use stream::Stream;
 pub use transfer::{Transfer, TransferFailed};

@@ -1,7 +1,7 @@
 //! A stream on which only safe things can be done.
 
 use crate::{
-    BufferError, DeviceBuffer, DeviceContext, KernelLaunch, PinnedBuffer,
+    BufferError, DeviceBuffer, DeviceContext, KernelLaunch, PinnedBuffer, PrivatePool,
     device_memory::DeviceMemory, uses::UseKind,
 };
 use bytemuck::Pod;
@@ -65,6 +65,22 @@ impl Stream {
     pub fn allocate<T: Pod>(&self, len: u64) -> Result<DeviceBuffer<T>, BufferError> {
         let bytes = size_in_bytes::<T>(len)?;
         let memory = DeviceMemory::allocate(&self.context, &self.raw, bytes)?;
+        Ok(DeviceBuffer::new(memory, len))
+    }
+
+    /// A buffer of `len` elements of a private pool's memory, to which it goes back.
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate); [`OtherDevice`](BufferError::OtherDevice), [`OtherRuntime`](BufferError::OtherRuntime).
+    #[track_caller]
+    pub fn allocate_from<T: Pod>(
+        &self,
+        pool: &PrivatePool,
+        len: u64,
+    ) -> Result<DeviceBuffer<T>, BufferError> {
+        self.context.same_device(&pool.context)?;
+        let bytes = size_in_bytes::<T>(len)?;
+        let memory = DeviceMemory::allocate_from(&self.context, &pool.pool, &self.raw, bytes)?;
         Ok(DeviceBuffer::new(memory, len))
     }
 

@@ -1,8 +1,10 @@
 //! A device of a runtime.
 
 use crate::{Kernel, RuntimeError};
-use piton_alloc::{DevicePool, PoolStats};
-use piton_buffer::{BufferError, DeviceContext, GraphRecorder, LoadedModule, PinnedBuffer, Stream};
+use piton_alloc::{DevicePool, MemoryPoolConfig, PoolStats};
+use piton_buffer::{
+    BufferError, DeviceContext, GraphRecorder, LoadedModule, PinnedBuffer, PrivatePool, Stream,
+};
 use piton_driver::{DeviceId, DeviceInfo, ModuleImage};
 use piton_pinned::{PinnedPool, PinnedStats};
 use piton_stream::{Semaphore, StreamOptions};
@@ -138,6 +140,14 @@ impl Device {
     /// Its memory pool.
     pub fn memory(&self) -> &DevicePool {
         self.0.memory()
+    }
+
+    /// A pool within its memory pool, for a part of a program or for graphs: [`PrivatePool`].
+    ///
+    /// # Errors
+    /// [`BufferError::MemoryConfig`] for a configuration that contradicts itself, or the device's pool.
+    pub fn private_pool(&self, config: &MemoryPoolConfig) -> Result<PrivatePool, BufferError> {
+        PrivatePool::new(&self.0, config)
     }
 
     /// Its pool of page-locked memory.

@@ -104,6 +104,7 @@
 //! | see which stream waits for what | [`Runtime::dump_streams`], [`LaneDump`] |
 //! | notice work that hangs, and end it | [`Runtime::watchdog`], [`Watchdog`] |
 //! | see what ran when, in Perfetto | [`Device::start_trace`], [`Device::finish_trace`], [`write_chrome_trace`] |
+//! | keep memory to a part of a program, or to a graph | [`Device::private_pool`], [`Stream::allocate_from`], [`GraphRecorder::keep_scratch_in`] |
 //! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
 //!
 //! # Guarantees
@@ -132,8 +133,8 @@ pub use runtime::Runtime;
 pub use piton_alloc::{MemoryPoolConfig, PoolLimit, PoolStats};
 pub use piton_buffer::{
     BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphLaunch,
-    GraphRecorder, GraphSlice, GraphSliceMut, KernelLaunch, PinnedBuffer, ReadyGraph, Replay,
-    ScratchBuffer, Stream, Transfer, TransferFailed, Word,
+    GraphRecorder, GraphSlice, GraphSliceMut, KernelLaunch, PinnedBuffer, PrivatePool, ReadyGraph,
+    Replay, ScratchBuffer, Stream, Transfer, TransferFailed, Word,
 };
 pub use piton_driver::{
     Comparison, ComputeUnitSet, DeviceId, DeviceInfo, DriverError, ErrorKind, ExecutionRecord,

@@ -8,12 +8,13 @@
 
 use super::{GraphCondition, GraphLaunch, GraphSlice, GraphSliceMut, ReadyGraph, ScratchBuffer};
 use crate::{
-    BufferError, DeviceContext, Stream,
+    BufferError, DeviceContext, PrivatePool, Stream,
     arguments::{Holder, Named},
     copy::{check_lengths, pattern},
     stream::size_in_bytes,
 };
 use bytemuck::Pod;
+use piton_alloc::DevicePool;
 use piton_driver::{Access, DevicePtr, DeviceRange, FillPattern, Grid, Kernel, NodeWork};
 use piton_graph::{GraphBuilder, NodeId, PrivateMemory};
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -29,6 +30,8 @@ struct Record {
 #[derive(Debug)]
 struct Shared {
     context: Arc<DeviceContext>,
+    /// Where scratch memory comes from.
+    pool: Arc<DevicePool>,
     /// Tells this graph's scratch memory from another's.
     identity: Arc<()>,
     private: PrivateMemory,
@@ -55,6 +58,7 @@ impl GraphRecorder {
     pub fn new(context: &Arc<DeviceContext>) -> Self {
         Self::over(Shared {
             context: Arc::clone(context),
+            pool: Arc::clone(&context.memory),
             identity: Arc::default(),
             private: PrivateMemory::new(),
             needs: BTreeMap::new(),
@@ -70,6 +74,16 @@ impl GraphRecorder {
             divide: None,
             since: Vec::new(),
         }
+    }
+
+    /// Takes the graph's scratch memory from a private pool, and not from the device's.
+    ///
+    /// # Errors
+    /// [`OtherDevice`](BufferError::OtherDevice), [`OtherRuntime`](BufferError::OtherRuntime).
+    pub fn keep_scratch_in(&mut self, pool: &PrivatePool) -> Result<(), BufferError> {
+        self.shared.context.same_device(&pool.context)?;
+        self.shared.pool = Arc::clone(&pool.pool);
+        Ok(())
     }
 
     /// A scratch buffer of `len` elements, for nodes of this graph.
@@ -227,7 +241,7 @@ impl GraphRecorder {
         Ok(node)
     }
 
-    /// Makes the graph ready for replays. Its scratch memory is one allocation of the pool, made for `stream`.
+    /// Makes the graph ready for replays. Its scratch memory is one allocation of the pool it is kept in, made for `stream`.
     ///
     /// # Errors
     /// [`Graph`](BufferError::Graph) with the node that the device refuses, or where it has no graphs;
@@ -236,6 +250,7 @@ impl GraphRecorder {
     pub fn finish(self, stream: &Stream) -> Result<ReadyGraph, BufferError> {
         let Shared {
             context,
+            pool,
             private,
             needs,
             works,
@@ -247,7 +262,7 @@ impl GraphRecorder {
             (DeviceRange { start, bytes }, access)
         });
         ReadyGraph::new(
-            &context,
+            (&context, &pool),
             stream,
             (self.builder.finish(private), works),
             needs.collect(),
@@ -366,6 +381,7 @@ fn nested(
 ) -> Result<(), BufferError> {
     let lent = Shared {
         context: Arc::clone(&shared.context),
+        pool: Arc::clone(&shared.pool),
         identity: Arc::clone(&shared.identity),
         private: mem::take(&mut shared.private),
         needs: mem::take(&mut shared.needs),

@@ -9,6 +9,7 @@ use crate::{
     BufferError, DeviceBuffer, DeviceContext, Stream, arguments::INLINE_ARGUMENTS,
     device_memory::DeviceMemory, stream::Use, uses::UseKind,
 };
+use piton_alloc::DevicePool;
 use piton_driver::{Access, DeviceRange, NodeWork};
 use piton_graph::{Executable, Graph, NodeId, PrivateBlock};
 use smallvec::SmallVec;
@@ -30,7 +31,7 @@ pub struct ReadyGraph {
 
 impl ReadyGraph {
     pub(super) fn new(
-        context: &Arc<DeviceContext>,
+        (context, pool): (&Arc<DeviceContext>, &Arc<DevicePool>),
         stream: &Stream,
         (graph, works): (Graph, BTreeMap<NodeId, NodeWork>),
         needs: Vec<(DeviceRange, Access)>,
@@ -45,7 +46,8 @@ impl ReadyGraph {
                 scratch: None,
             });
         }
-        let scratch = Arc::new(DeviceMemory::allocate(context, stream.raw(), bytes)?);
+        let scratch = DeviceMemory::allocate_from(context, pool, stream.raw(), bytes)?;
+        let scratch = Arc::new(scratch);
         // SAFETY: the memory is nobody else's until it is dropped, which it is with its last owner; no replay runs
         // before its past has ended, since each is ordered behind the uses noted in it.
         let block = unsafe { PrivateBlock::from_parts(scratch.ptr(), bytes, scratch.clone()) };
