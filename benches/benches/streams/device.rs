@@ -49,13 +49,14 @@ pub(crate) struct Stamp {
 
 impl Rig {
     /// A device with workers of its own, or with the process's: one a core but one.
-    pub(crate) fn new(workers: Option<u32>) -> Self {
+    pub(crate) fn new(workers: Option<u32>, spin: Option<Duration>) -> Self {
         let config = DeviceConfig {
             memory_bytes: 64 << 20,
             ..DeviceConfig::default()
         };
         let driver = must(SimDriver::new(SimConfig {
             workers,
+            spin,
             ..SimConfig::uniform(1, &config)
         }));
         let stamp = Arc::new(Stamp::new());

@@ -1,6 +1,6 @@
 //! Streams on the simulated device beside what someone would write instead, in one run.
 //!
-//! `cargo bench -p piton-benches --bench streams [-- --quick] [--load N] [--workers N] [--only TEXT] [--alone] [--json]`
+//! `cargo bench -p piton-benches --bench streams [-- --quick] [--load N] [--workers N] [--spin US] [--only TEXT] [--alone] [--json]`
 //!
 //! A program of its own and not a criterion benchmark: what counts is p99 and p99.9 as well as p50, and the ratio to
 //! baselines that took turns with it on the same cores. Nothing is pinned. What the figures mean and where
@@ -34,6 +34,7 @@ use measure::Effort;
 use naive::Baselines;
 use report::Report;
 use session::Session;
+use std::time::Duration;
 
 // GLOBAL: an allocator is the program's by its nature.
 #[global_allocator]
@@ -51,6 +52,9 @@ struct Options {
     /// Worker threads of the device.
     #[arg(long)]
     workers: Option<u32>,
+    /// Microseconds that threads of the device spin before they sleep.
+    #[arg(long)]
+    spin: Option<u64>,
     /// Only operations whose name contains this.
     #[arg(long)]
     only: Option<String>,
@@ -75,6 +79,7 @@ fn main() {
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         load: options.load,
         workers: options.workers,
+        spin_us: options.spin,
         load_before,
         load_after: load::average(),
         clock: measure::clock(session.effort),
@@ -91,7 +96,7 @@ fn main() {
 
 fn run(options: &Options) -> Session {
     let mut session = Session {
-        rig: Rig::new(options.workers),
+        rig: Rig::new(options.workers, options.spin.map(Duration::from_micros)),
         effort: if options.bench && !options.quick {
             Effort::FULL
         } else {

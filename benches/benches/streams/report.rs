@@ -61,6 +61,8 @@ pub(crate) struct Report {
     pub(crate) cores: usize,
     /// Worker threads of the device; the default is one a core but one.
     pub(crate) workers: Option<u32>,
+    /// Microseconds that its threads spin before they sleep, if not as they usually do.
+    pub(crate) spin_us: Option<u64>,
     /// Threads of the foreign load.
     pub(crate) load: u32,
     /// What the system says of its load; a run of its own accounts for one or two.
@@ -85,6 +87,9 @@ impl Report {
         let workers = self.workers.unwrap_or_else(|| {
             u32::try_from(self.cores.saturating_sub(1).max(1)).unwrap_or(u32::MAX)
         });
+        if let Some(spin) = self.spin_us {
+            println!("Threads of the device spin for {spin} us.");
+        }
         println!(
             "Cores: {}. Workers: {workers}. Foreign load: {} threads. Load average before: {}; after: {}.\n",
             self.cores, self.load, self.load_before, self.load_after

@@ -2,6 +2,7 @@
 
 use crate::fault::FaultPlan;
 use piton_driver::{DeviceId, DriverError, LinkClass, PciAddress};
+use std::time::Duration;
 use thiserror::Error;
 
 /// What stands behind a device's addresses.
@@ -116,6 +117,10 @@ pub struct SimConfig {
     /// Worker threads of this machine alone. `None`: the process's shared ones, as many as cores but one and
     /// at least one. Without meaning in virtual time.
     pub workers: Option<u32>,
+    /// How long a thread that finds nothing to run looks for more before it sleeps: a worker, or a host thread that waits.
+    /// `Some`: of this machine's own threads, as many as of the shared ones if `workers` does not say. Zero: none of
+    /// them spins. `None`: 20 us. Without meaning in virtual time.
+    pub spin: Option<Duration>,
     /// What goes wrong.
     pub faults: FaultPlan,
 }

@@ -32,7 +32,7 @@ use crate::{
     config::{ClockMode, ScheduleOrder},
     execute,
     host_function::HostCall,
-    idle::Spinners,
+    idle::{SPIN, Spinners},
     progress::Progress,
     queue::{QueueCore, Watcher},
     ready::Ready,
@@ -48,7 +48,11 @@ use piton_sync::{
     atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     thread,
 };
-use std::{fmt, sync::Arc, time::Instant};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Submissions that a napping worker is left to find by itself: a slice's worth.
 const PATIENCE: u32 = 16;
@@ -117,19 +121,25 @@ impl Engine {
     pub(crate) fn for_machine(
         clock: ClockMode,
         workers: Option<u32>,
+        spin: Option<Duration>,
     ) -> Result<Arc<Self>, DriverError> {
         if let ClockMode::Virtual { .. } = clock {
-            return Self::with_workers(clock, 0);
+            return Self::with_workers(clock, 0, Duration::ZERO);
         }
         let of_process = OfProcess::get()?;
-        match workers {
-            Some(workers) => Self::with_workers(clock, workers),
-            None => of_process.engine(),
+        if workers.is_none() && spin.is_none() {
+            return of_process.engine();
         }
+        let workers = workers.unwrap_or_else(of_process::workers);
+        Self::with_workers(clock, workers, spin.unwrap_or(SPIN))
     }
 
-    fn with_workers(clock: ClockMode, workers: u32) -> Result<Arc<Self>, DriverError> {
-        let shared = Arc::new(Shared::new(clock));
+    fn with_workers(
+        clock: ClockMode,
+        workers: u32,
+        spin: Duration,
+    ) -> Result<Arc<Self>, DriverError> {
+        let shared = Arc::new(Shared::new(clock, spin));
         let engine = Arc::new(Self {
             shared: Arc::clone(&shared),
             calls: Arc::new(Calls::new(HostCall::run)),
@@ -352,7 +362,7 @@ impl Drop for Engine {
 }
 
 impl Shared {
-    fn new(clock: ClockMode) -> Self {
+    fn new(clock: ClockMode, spin: Duration) -> Self {
         let seed = match clock {
             ClockMode::Virtual { seed, .. } => seed,
             ClockMode::Real => 0,
@@ -373,7 +383,7 @@ impl Shared {
             pending: CachePadded::new(AtomicUsize::new(0)),
             resting: AtomicUsize::new(0),
             unannounced: AtomicU32::new(0),
-            spinners: CachePadded::new(Spinners::new()),
+            spinners: CachePadded::new(Spinners::new(spin)),
             clock,
             started: Instant::now(),
             virtual_now: AtomicU64::new(0),

@@ -4,7 +4,7 @@
 //! Waking a sleeping thread costs the waker some 13 us on a virtual machine, and the work starts 40 us later; a
 //! spinning thread sees work within 0.3 us and costs the waker nothing (`docs/design/simulated-device.md` has the
 //! figures). But a thread that spins takes a core from others. So:
-//! - it *spins* for [`SPIN`] after it last ran something, if fewer threads than cores but one are spinning;
+//! - it *spins* for a while ([`SPIN`], or what the machine says) after it last ran something, if fewer threads than cores but one are spinning;
 //! - then it *naps*: it sleeps for twice as long each time, from [`FIRST_NAP`] on, and looks. Nobody needs to wake a
 //!   napping worker for a single piece of work: it comes by itself, no later than about as long as it has been idle;
 //! - after [`NAPS`] naps it sleeps until it is woken. That costs nothing while a program does not use the device. Woken, it
@@ -16,8 +16,8 @@ use piton_sync::{
 };
 use std::time::{Duration, Instant};
 
-/// How long a worker spins after it ran something.
-const SPIN: Duration = Duration::from_micros(20);
+/// How long a worker spins after it ran something, if the machine does not say.
+pub(crate) const SPIN: Duration = Duration::from_micros(20);
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 32;
 const FIRST_NAP: Duration = Duration::from_micros(50);
@@ -68,28 +68,37 @@ impl Idleness {
 pub(crate) struct Spinners {
     present: AtomicUsize,
     most: usize,
+    time: Duration,
 }
 
 impl Spinners {
-    pub(crate) fn new() -> Self {
+    /// Threads spin for `time` each; for none, none does.
+    pub(crate) fn new(time: Duration) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let most = if time.is_zero() {
+            0
+        } else {
+            cores.saturating_sub(1)
+        };
         Self {
             present: AtomicUsize::new(0),
-            most: cores.saturating_sub(1),
+            most,
+            time,
         }
     }
 
-    /// Spins until `is_there` or for about [`SPIN`]; says which. Returns at once where enough threads spin.
+    /// Spins until `is_there` or its time is up; says which. Returns at once where enough threads spin.
     pub(crate) fn spin(&self, is_there: impl Fn() -> bool) -> bool {
-        let found = self.present.fetch_add(1, Ordering::Relaxed) < self.most && wait(&is_there);
+        let may = self.present.fetch_add(1, Ordering::Relaxed) < self.most;
+        let found = may && wait(&is_there, self.time);
         self.present.fetch_sub(1, Ordering::Relaxed);
         found || is_there()
     }
 }
 
-fn wait(is_there: impl Fn() -> bool) -> bool {
+fn wait(is_there: impl Fn() -> bool, time: Duration) -> bool {
     let start = Instant::now();
-    while start.elapsed() < SPIN {
+    while start.elapsed() < time {
         for _ in 0..LOOKS {
             if is_there() {
                 return true;
@@ -118,5 +127,13 @@ mod tests {
         idleness.end();
         assert!(idleness.may_spin());
         assert_eq!(idleness.rest(), Rest::Nap(FIRST_NAP));
+    }
+
+    #[test]
+    fn a_thread_that_has_no_time_to_spin_looks_once() {
+        let looks = AtomicUsize::new(0);
+        let look = || looks.fetch_add(1, Ordering::Relaxed) > 5;
+        assert!(!Spinners::new(Duration::ZERO).spin(look));
+        assert_eq!(looks.load(Ordering::Relaxed), 1);
     }
 }

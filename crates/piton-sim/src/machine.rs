@@ -89,7 +89,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new(config: SimConfig) -> Result<Self, DriverError> {
-        let engine = Engine::for_machine(config.clock, config.workers)?;
+        let engine = Engine::for_machine(config.clock, config.workers, config.spin)?;
         let devices = (0..)
             .zip(config.devices)
             .map(|(id, device)| DeviceCore::new(DeviceId(id), device, engine.is_virtual()))

@@ -16,7 +16,7 @@ use piton_sync::{
     thread,
 };
 use piton_timeline::Timeline;
-use std::{hint, panic::Location, sync::Arc};
+use std::{hint, panic::Location, sync::Arc, time::Duration};
 
 struct Bench {
     _driver: SimDriver,
@@ -24,9 +24,12 @@ struct Bench {
     streams: Streams,
 }
 
-/// A machine with so many workers, all of which sleep: none has ever had anything to do.
+/// Machines with one worker and two, which spin before they sleep or do not. All of them sleep: none has ever had anything to
+/// do.
 fn benches() -> impl Iterator<Item = Bench> {
-    [1, 2].into_iter().map(|workers| {
+    let none = Some(Duration::ZERO);
+    let ways = [(1, None), (2, None), (1, none), (2, none)];
+    ways.into_iter().map(|(workers, spin)| {
         let device = DeviceConfig {
             memory_bytes: 1 << 20,
             page_bytes: 64 << 10,
@@ -34,6 +37,7 @@ fn benches() -> impl Iterator<Item = Bench> {
         };
         let driver = SimDriver::new(SimConfig {
             workers: Some(workers),
+            spin,
             ..SimConfig::uniform(1, &device)
         });
         let driver = driver.unwrap();

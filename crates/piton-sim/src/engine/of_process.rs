@@ -7,7 +7,7 @@
 //! had one. In virtual time nobody sleeps.
 
 use super::Engine;
-use crate::config::ClockMode;
+use crate::{config::ClockMode, idle::SPIN};
 use piton_driver::{DriverError, ErrorKind, Operation};
 use piton_sync::{ForkMark, Mutex};
 use std::sync::{Arc, OnceLock, Weak};
@@ -47,10 +47,14 @@ impl OfProcess {
         if let Some(engine) = shared.upgrade() {
             return Ok(engine);
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = u32::try_from(cores.saturating_sub(1).max(1)).unwrap_or(1);
-        let engine = Engine::with_workers(ClockMode::Real, workers)?;
+        let engine = Engine::with_workers(ClockMode::Real, workers(), SPIN)?;
         *shared = Arc::downgrade(&engine);
         Ok(engine)
     }
+}
+
+/// As many workers as cores but one, which is for the host; at least one.
+pub(super) fn workers() -> u32 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(cores.saturating_sub(1).max(1)).unwrap_or(1)
 }

@@ -27,6 +27,7 @@ use run::Run;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    time::Duration,
 };
 use world::{Entry, World, config};
 
@@ -141,6 +142,17 @@ fn programs_do_what_they_say_with_two_workers() {
         workers: Some(2),
         ..config(program)
     });
+}
+
+#[test]
+fn programs_do_what_they_say_where_nobody_spins() {
+    for workers in [1, 2] {
+        run_all(2_500..3_000, |program| SimConfig {
+            workers: Some(workers),
+            spin: Some(Duration::ZERO),
+            ..config(program)
+        });
+    }
 }
 
 #[test]
