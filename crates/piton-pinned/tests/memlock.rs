@@ -8,7 +8,7 @@
 )]
 
 use piton_driver::{DeviceId, Driver, ErrorKind, Locking};
-use piton_pinned::{PinnedError, PinnedPool, PinnedPoolConfig};
+use piton_pinned::{HostPages, PinnedError, PinnedPool, PinnedPoolConfig};
 use piton_sim::{DeviceConfig, SimConfig, SimDriver};
 use piton_timeline::Timeline;
 use std::process::Command;
@@ -91,4 +91,43 @@ fn a_small_limit_is_told_with_its_numbers_or_done_without_as_configured() {
     skipped.into_iter().for_each(|line| println!("{line}"));
     let errors = String::from_utf8_lossy(&child.stderr);
     assert!(child.status.success(), "{output}{errors}");
+}
+
+/// A figure of the system's, in bytes, from a file of `NAME: KILOBYTES kB` lines.
+fn figure(file: &str, name: &str) -> u64 {
+    let text = std::fs::read_to_string(file).unwrap();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+    let kilobytes = line.split_whitespace().nth(1).unwrap();
+    1024 * kilobytes.parse::<u64>().unwrap()
+}
+
+#[test]
+fn a_gibibyte_is_really_locked_and_let_go_again() {
+    const GIB: usize = 1 << 30;
+    if figure("/proc/meminfo", "MemAvailable:") < 3 << 30 {
+        println!("skipped: less than 3 GiB of memory are available");
+        return;
+    }
+    let config = PinnedPoolConfig {
+        pages: HostPages::Huge,
+        ..PinnedPoolConfig::default()
+    };
+    let driver = SimDriver::new(SimConfig::uniform(1, &DeviceConfig::default())).unwrap();
+    let device = driver.open(DeviceId(0)).unwrap();
+    let pool = PinnedPool::new(device, Timeline::new(), config).unwrap();
+    let block = match pool.allocate(GIB) {
+        Ok(block) => block,
+        Err(PinnedError::Driver(error)) if matches!(error.kind, ErrorKind::LockRefused { .. }) => {
+            println!("skipped: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let locked = || figure("/proc/self/status", "VmLck:");
+    assert!(locked() >= GIB as u64, "{}", locked());
+    assert_eq!(pool.stats().locked_bytes, GIB as u64);
+    drop(block);
+    assert_eq!(pool.trim(0), GIB as u64);
+    assert!(locked() < GIB as u64, "{}", locked());
+    pool.check().unwrap();
 }

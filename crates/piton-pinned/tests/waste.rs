@@ -3,15 +3,23 @@
 #![cfg(not(loom))]
 #![expect(
     clippy::unwrap_used,
-    reason = "helper functions of tests may panic as tests may"
+    clippy::print_stdout,
+    reason = "helper functions of tests may panic as tests may; what was skipped is said"
 )]
 
 mod fake;
 
 use fake::{Ability, FakeDevice};
-use piton_pinned::{PinnedPool, PinnedPoolConfig};
+use flate2::read::MultiGzDecoder;
+use piton_pinned::{PinnedBlock, PinnedPool, PinnedPoolConfig};
 use piton_timeline::Timeline;
 use proptest::prelude::*;
+use std::{
+    collections::HashMap,
+    fs,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
 
 const MIB: usize = 1 << 20;
 const GIB: usize = 1 << 30;
@@ -85,14 +93,108 @@ fn small_blocks_that_are_free_are_merged_before_more_is_asked_for() {
     assert!(held <= 128 << 20, "{held}");
 }
 
+/// Requests recorded elsewhere: the files of the folder that `variable` names, else of `shared/NAME` beside the
+/// repository. Without any a line says so.
+fn recorded(variable: &str, name: &str) -> Vec<PathBuf> {
+    let beside = || {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../../shared")
+            .join(name)
+    };
+    let folder = std::env::var_os(variable).map_or_else(beside, PathBuf::from);
+    let entries = fs::read_dir(&folder).into_iter().flatten();
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.to_string_lossy();
+            name.ends_with(".csv") || name.ends_with(".csv.gz")
+        })
+        .collect();
+    files.sort();
+    if files.is_empty() {
+        println!("skipped: nothing recorded in {}", folder.display());
+    }
+    files
+}
+
+fn lines_of(path: &Path) -> String {
+    let mut text = String::new();
+    let file = fs::File::open(path).unwrap();
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
+    } else {
+        text = std::io::read_to_string(file).unwrap();
+    }
+    text
+}
+
+/// Serves recorded requests, one a line (`a,NAME,BYTES,STREAM` or `f,NAME,STREAM`), holding each block to its bound;
+/// bytes taken for each byte asked for.
+#[track_caller]
+fn serve(lines: &str) -> f64 {
+    let pool = pool();
+    let mut live: HashMap<&str, PinnedBlock> = HashMap::new();
+    let (mut asked, mut taken) = (0, 0);
+    for line in lines.lines() {
+        let mut fields = line.split(',');
+        let (kind, name, bytes) = (fields.next(), fields.next(), fields.next());
+        match (kind, name, bytes.and_then(|bytes| bytes.parse().ok())) {
+            (Some("a"), Some(name), Some(bytes)) if bytes > 0 => {
+                let block = pool.allocate(bytes).unwrap();
+                check_slack(&block);
+                asked += block.bytes() as u64;
+                taken += block.capacity();
+                live.insert(name, block);
+            }
+            (Some("f"), Some(name), _) => drop(live.remove(name)),
+            _ => {}
+        }
+    }
+    drop(live);
+    pool.check().unwrap();
+    taken as f64 / asked.max(1) as f64
+}
+
+#[track_caller]
+fn check_slack(block: &PinnedBlock) {
+    let bytes = block.bytes();
+    let slack = usize::try_from(block.capacity()).unwrap() - bytes;
+    let bound = if bytes > 32 * MIB {
+        4095
+    } else {
+        (bytes / 4).max(63)
+    };
+    assert!(slack <= bound, "{bytes} bytes: {slack} more");
+}
+
+#[test]
+fn recorded_requests_get_an_eighth_more_at_most_and_each_no_more_than_its_bound() {
+    for path in recorded("PITON_TRACES", "traces") {
+        let ratio = serve(&lines_of(&path));
+        println!("{}: {ratio:.3} taken for each byte", path.display());
+        assert!(ratio <= 1.12, "{}: {ratio}", path.display());
+    }
+}
+
+#[test]
+fn requests_far_from_powers_of_two_get_a_page_more_at_most() {
+    // Our own of the kind: rounded up to powers of two they would get up to twice what they asked for.
+    assert!(serve("a,0,134300000,0\na,1,8600000001,0\nf,0,0\na,2,17300000123,0\n") < 1.0001);
+    for path in recorded("PITON_CASES", "cases/allocator") {
+        let ratio = serve(&lines_of(&path));
+        println!("{}: {ratio:.4} taken for each byte", path.display());
+        if path.to_string_lossy().contains("07-pinned-power-of-two") {
+            assert!(ratio < 1.0001, "{ratio}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn no_request_gets_more_than_a_quarter_more_or_63_bytes(bits in 0_u32..36, part in 0_u64..1 << 36) {
         let bytes = usize::try_from((1 << bits) + part % (1 << bits)).unwrap();
         let pool = pool();
         let block = pool.allocate(bytes).unwrap();
-        let slack = usize::try_from(block.capacity()).unwrap() - bytes;
-        let bound = if bytes > 32 * MIB { 4095 } else { (bytes / 4).max(63) };
-        prop_assert!(slack <= bound, "{} bytes: {} more", bytes, slack);
+        check_slack(&block);
     }
 }
