@@ -111,3 +111,38 @@ impl Drop for Keeper {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    //! Whoever rings is heard, and an end is an end, whatever the keeper is at.
+
+    use super::*;
+    use piton_sync::model;
+
+    /// No deadline is as far: the keeper waits for a ring.
+    const NEVER: Duration = Duration::MAX;
+
+    #[test]
+    fn a_ring_is_heard_whenever_it_comes() {
+        model(|| {
+            let bell = Arc::new(Bell::default());
+            let theirs = Arc::clone(&bell);
+            let caller = thread::spawn(move || theirs.ring());
+            // The model ends in a deadlock if the ring is missed.
+            assert!(bell.wait(NEVER));
+            caller.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn an_end_is_not_undone_by_a_ring_that_comes_late() {
+        model(|| {
+            let bell = Arc::new(Bell::default());
+            let theirs = Arc::clone(&bell);
+            let caller = thread::spawn(move || theirs.ring());
+            bell.set(Next::End);
+            caller.join().unwrap();
+            assert!(!bell.wait(NEVER));
+        });
+    }
+}
