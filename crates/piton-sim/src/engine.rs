@@ -1,22 +1,6 @@
 //! Who runs what is ready: worker threads, waiting host threads, or, in virtual time, whoever waits.
 //!
-//! # Protocol
-//! - `state` guards what is ready and who sleeps. A thread that found nothing and sleeps under the lock is woken under
-//!   it, so it misses nothing.
-//! - A host thread that waits for a counter is one of the counter's listeners (`progress`) before it looks a last time
-//!   and sleeps; whoever raises the counter is told, and rings the host bell under the lock.
-//! - Nothing is run, woken or dropped under the lock.
-//!
-//! # Who is woken
-//! Waking a thread is dear and spinning ones need no waking (`idle`), so work is handed over as late as can be:
-//! - one queue made ready by the host wakes nobody while a worker spins or naps: the host often waits for it next and
-//!   then runs it itself, and if not, the worker comes by. When a second queue is ready, or a slice's worth of commands
-//!   was submitted meanwhile, or the host flushes, a worker is woken;
-//! - a worker that makes a queue ready takes it next itself. If it goes on with its own queue instead, or if it was no
-//!   worker, somebody else is woken first ([`Engine::share`]).
-//!
-//! `pending` counts what is ready and offered; it is written under the lock and read without it by threads that decide
-//! whether to take the lock at all.
+//! Who sleeps, and who is woken for what, is in `sleep`. Nothing is run, woken or dropped under the lock.
 //!
 //! Lock order: the engine's `state` before a queue's times (which queue is earliest is asked under both).
 //!
@@ -26,6 +10,7 @@
 mod calls;
 mod of_process;
 mod offer;
+mod sleep;
 mod worker;
 
 use crate::{
@@ -44,7 +29,7 @@ use of_process::OfProcess;
 use offer::Offer;
 use piton_driver::{DriverError, ErrorKind, Operation, ResourceKind, WaitOutcome};
 use piton_sync::{
-    CachePadded, Condvar, Mutex, MutexGuard,
+    CachePadded, Condvar, Mutex,
     atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
     thread,
 };
@@ -54,17 +39,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Submissions that a napping worker is left to find by itself: a slice's worth.
-const PATIENCE: u32 = 16;
-
 /// Something to do.
 enum Work {
     Queue(Arc<QueueCore>),
     Blocks(Offer),
 }
 
-struct State {
-    ready: Ready<Arc<QueueCore>>,
+/// Ready things are queues, except in models.
+struct State<T = Arc<QueueCore>> {
+    ready: Ready<T>,
     offers: Vec<Offer>,
     /// Workers that sleep until they are woken, and workers that nap.
     asleep: usize,
@@ -78,8 +61,8 @@ struct State {
 }
 
 /// What threads write as they go lies apart from what every submission reads.
-struct Shared {
-    state: CachePadded<Mutex<State>>,
+struct Shared<T = Arc<QueueCore>> {
+    state: CachePadded<Mutex<State<T>>>,
     /// Workers sleep here.
     work: Condvar,
     /// Waiting host threads sleep here.
@@ -203,13 +186,16 @@ impl Engine {
     /// to look for work itself calls [`share`](Self::share) afterwards.
     pub(crate) fn schedule(&self, queue: &Arc<QueueCore>) {
         let mut state = self.shared.state.lock();
-        self.shared.push(&mut state, queue);
+        self.shared
+            .push(&mut state, queue.band(), Arc::clone(queue));
     }
 
     /// As [`schedule`](Self::schedule), for a queue that was idle and got a command.
     pub(crate) fn schedule_submitted(&self, queue: &Arc<QueueCore>) {
         let mut state = self.shared.state.lock();
-        let is_announced = self.shared.push(&mut state, queue);
+        let is_announced = self
+            .shared
+            .push(&mut state, queue.band(), Arc::clone(queue));
         if !is_announced && state.hosts > 0 {
             self.shared.hosts.notify_one();
         }
@@ -217,29 +203,12 @@ impl Engine {
 
     /// `count` commands were submitted to a queue that was scheduled already.
     pub(crate) fn submitted(&self, count: u32) {
-        let unannounced = &self.shared.unannounced;
-        let before = unannounced.load(Ordering::Relaxed);
-        if before == 0 {
-            return;
-        }
-        // A hint: of two that count at once one may be lost.
-        let now = before.saturating_add(count);
-        unannounced.store(now, Ordering::Relaxed);
-        if now > PATIENCE {
-            self.announce();
-        }
+        self.shared.submitted(count);
     }
 
     /// Wakes a worker for what is ready.
     pub(crate) fn announce(&self) {
-        self.shared.unannounced.store(0, Ordering::Relaxed);
-        if self.shared.pending.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let state = self.shared.state.lock();
-        if state.asleep + state.napping > 0 {
-            self.shared.work.notify_one();
-        }
+        self.shared.announce();
     }
 
     /// The calling thread is about to do something else: if anything is ready and somebody rests, that somebody is
@@ -353,67 +322,12 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        let mut state = self.shared.state.lock();
-        state.is_closing = true;
-        self.shared.work.notify_all();
-        drop(state);
+        self.shared.close();
         self.calls.close();
     }
 }
 
 impl Shared {
-    fn new(clock: ClockMode, spin: Duration) -> Self {
-        let seed = match clock {
-            ClockMode::Virtual { seed, .. } => seed,
-            ClockMode::Real => 0,
-        };
-        Self {
-            state: CachePadded::new(Mutex::new(State {
-                ready: Ready::new(),
-                offers: Vec::new(),
-                asleep: 0,
-                napping: 0,
-                hosts: 0,
-                running: 0,
-                is_closing: false,
-                random: fastrand::Rng::with_seed(seed),
-            })),
-            work: Condvar::new(),
-            hosts: Condvar::new(),
-            pending: CachePadded::new(AtomicUsize::new(0)),
-            resting: AtomicUsize::new(0),
-            unannounced: AtomicU32::new(0),
-            spinners: CachePadded::new(Spinners::new(spin)),
-            clock,
-            started: Instant::now(),
-            virtual_now: AtomicU64::new(0),
-            host_now: AtomicU64::new(0),
-        }
-    }
-
-    /// Puts a queue on the list; says whether some worker will come for it.
-    fn push(&self, state: &mut State, queue: &Arc<QueueCore>) -> bool {
-        state.ready.push(queue.band(), Arc::clone(queue));
-        let is_only = self.pending.fetch_add(1, Ordering::Relaxed) == 0;
-        if is_only && state.napping > 0 {
-            self.unannounced.store(1, Ordering::Relaxed);
-            return true;
-        }
-        let has_resting = state.asleep + state.napping > 0;
-        if has_resting {
-            self.work.notify_one();
-        } else if !is_only && state.hosts > 0 {
-            self.hosts.notify_one();
-        }
-        has_resting || !is_only
-    }
-
-    fn share(&self) {
-        if self.pending.load(Ordering::Relaxed) > 0 && self.resting.load(Ordering::Relaxed) > 0 {
-            self.wake_one(&self.state.lock());
-        }
-    }
-
     /// Runs what the thread has kept, or one ready thing; says whether there was any.
     fn run_one(&self, runner: &mut Runner) -> bool {
         if let Some(queue) = runner.next() {
@@ -472,83 +386,12 @@ impl Shared {
         }
     }
 
-    fn is_virtual(&self) -> bool {
-        matches!(self.clock, ClockMode::Virtual { .. })
-    }
-
     /// A thread has stopped running a queue in virtual time: another host thread may wait for that.
     fn leave(&self) {
         let mut state = self.state.lock();
         state.running -= 1;
         if state.running == 0 {
             self.hosts.notify_all();
-        }
-    }
-
-    /// Spins for as long as others probably need for what runs; says whether to look again.
-    fn is_worth_spinning(&self, is_met: &impl Fn() -> bool) -> bool {
-        !self.is_virtual()
-            && self
-                .spinners
-                .spin(|| is_met() || self.pending.load(Ordering::Relaxed) > 0)
-    }
-
-    /// Sleeps until woken, unless the condition holds or there is something to run.
-    fn park(
-        &self,
-        is_met: &impl Fn() -> bool,
-        deadline: Option<Instant>,
-    ) -> Result<Option<WaitOutcome>, Deadlock> {
-        let mut state = self.state.lock();
-        if let Some(reason) = self.reason_to_stay_awake(&state, is_met, deadline) {
-            return reason;
-        }
-        state.hosts += 1;
-        self.resting.fetch_add(1, Ordering::Relaxed);
-        match deadline {
-            None => self.hosts.wait(&mut state),
-            Some(deadline) => {
-                let _ = self.hosts.wait_until(&mut state, deadline);
-            }
-        }
-        self.resting.fetch_sub(1, Ordering::Relaxed);
-        state.hosts -= 1;
-        if is_met() && self.pending.load(Ordering::Relaxed) > 0 {
-            // The wake may have been meant for work: hand it on.
-            self.wake_one(&state);
-        }
-        Ok(None)
-    }
-
-    /// Why a host thread need not sleep: an outcome, something to run (no outcome yet), or that nothing can ever
-    /// happen.
-    fn reason_to_stay_awake(
-        &self,
-        state: &State,
-        is_met: &impl Fn() -> bool,
-        deadline: Option<Instant>,
-    ) -> Option<Result<Option<WaitOutcome>, Deadlock>> {
-        if is_met() {
-            return Some(Ok(Some(WaitOutcome::Reached)));
-        }
-        if !state.ready.is_empty() || state.offers.iter().any(Offer::is_open) {
-            return Some(Ok(None));
-        }
-        if self.is_virtual() && state.running == 0 {
-            // Nothing runs and nothing is ready. Time does not pass by itself here.
-            return Some(match deadline {
-                Some(_) => Ok(Some(WaitOutcome::DeadlinePassed)),
-                None => Err(Deadlock),
-            });
-        }
-        None
-    }
-
-    fn wake_one(&self, state: &MutexGuard<'_, State>) {
-        if state.asleep + state.napping > 0 {
-            self.work.notify_one();
-        } else if state.hosts > 0 {
-            self.hosts.notify_one();
         }
     }
 }

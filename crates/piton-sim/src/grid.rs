@@ -8,7 +8,8 @@
 //! `participants` only bounds how many threads run blocks at once: it orders nothing, and a thread that finds enough
 //! others leaves.
 //!
-//! An abort is looked at before each block, so a launch of many ends with those that have started.
+//! An abort is looked at before each block but the first, so a launch of many ends with those that have started, and one
+//! that is said to have started has.
 
 use crate::{
     block::Block, claims::Claims, device::SimDevice, kernel::SimKernel, shield, tally::BlockTally,
@@ -99,9 +100,9 @@ impl<'a> GridJob<'a> {
         self.tally.wait()
     }
 
-    /// Runs a block, unless the launch is aborted.
+    /// Runs a block, unless the launch is aborted. The first always runs: the launch has started.
     fn run_block(&self, number: u64) -> Result<(), ErrorKind> {
-        if self.is_aborted() {
+        if number > 0 && self.is_aborted() {
             return Err(ErrorKind::Aborted);
         }
         let block = Block::new(self, number);

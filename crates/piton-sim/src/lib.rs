@@ -79,6 +79,7 @@ mod host_memory;
 mod idle;
 mod kept;
 mod kernel;
+mod listeners;
 mod machine;
 mod memory;
 mod memory_wait;

@@ -4,20 +4,18 @@
 //! | word | written by | order |
 //! |---|---|---|
 //! | `reached` | [`advance`](Progress::advance); one thread at a time | Release store; pairs with the Acquire load in [`reached`](Progress::reached) |
-//! | `listeners` | [`watch`](Progress::watch) and [`Sleeper`] add before they look at `reached` again; `advance` reads it by RMW after it has written `reached` | AcqRel RMW on both sides |
+//! | `listeners` | [`watch`](Progress::watch) and [`Sleeper`] join before they look at `reached` again; `advance` asks for them after it has written `reached` | AcqRel RMW on both sides |
 //! | `list` | both, under its lock | |
 //!
-//! Either the listener's addition comes first in `listeners`' order, and `advance` sees it; or `advance`'s RMW comes
-//! first, and the listener's addition, which reads from it, sees the new `reached` when it looks again. So no listener
-//! is left behind. A plain load of `listeners` would not do: it could be satisfied before the store of `reached` is
-//! visible.
+//! So no listener is left behind; why is told in [`Listeners`].
 //!
 //! A listener is a watcher in the list, or a host thread that is about to sleep: that one is only counted, and whoever
 //! advances is told to ring the bell it sleeps at.
 
+use crate::listeners::Listeners;
 use piton_sync::{
     CachePadded, Mutex,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+    atomic::{AtomicU64, Ordering},
 };
 use smallvec::SmallVec;
 
@@ -33,7 +31,7 @@ pub(crate) struct Progress<W>(CachePadded<Words<W>>);
 #[derive(Debug)]
 struct Words<W> {
     reached: AtomicU64,
-    listeners: AtomicUsize,
+    listeners: Listeners,
     list: Mutex<List<W>>,
 }
 
@@ -57,7 +55,7 @@ impl<W> Progress<W> {
     pub(crate) fn new(initial: u64) -> Self {
         Self(CachePadded::new(Words {
             reached: AtomicU64::new(initial),
-            listeners: AtomicUsize::new(0),
+            listeners: Listeners::new(),
             list: Mutex::new(List {
                 watchers: Vec::new(),
                 sleepers: 0,
@@ -78,9 +76,9 @@ impl<W> Progress<W> {
             return Err(watcher);
         }
         let mut list = self.0.list.lock();
-        self.0.listeners.fetch_add(1, Ordering::AcqRel);
+        self.0.listeners.join();
         if self.reached() >= number {
-            self.0.listeners.fetch_sub(1, Ordering::AcqRel);
+            self.0.listeners.leave(1);
             return Err(watcher);
         }
         list.watchers.push((number, watcher));
@@ -99,7 +97,7 @@ impl<W> Progress<W> {
     /// Counts a host thread that is about to sleep. It looks at the counter once more before it does.
     pub(crate) fn sleeper(&self) -> Sleeper<'_, W> {
         self.0.list.lock().sleepers += 1;
-        self.0.listeners.fetch_add(1, Ordering::AcqRel);
+        self.0.listeners.join();
         Sleeper(self)
     }
 
@@ -108,7 +106,7 @@ impl<W> Progress<W> {
     #[inline]
     pub(crate) fn advance(&self, number: u64) -> Option<Due<W>> {
         self.0.reached.store(number, Ordering::Release);
-        if self.0.listeners.fetch_add(0, Ordering::AcqRel) == 0 {
+        if !self.0.listeners.are_there() {
             return None;
         }
         Some(self.due(number))
@@ -122,7 +120,7 @@ impl<W> Progress<W> {
             .map(|(_, watcher)| watcher)
             .collect();
         let woken = watchers.len();
-        self.0.listeners.fetch_sub(woken, Ordering::AcqRel);
+        self.0.listeners.leave(woken);
         let has_sleepers = list.sleepers > 0;
         Due {
             watchers,
@@ -140,7 +138,7 @@ impl<W> Drop for Sleeper<'_, W> {
         let words = &self.0.0;
         let mut list = words.list.lock();
         list.sleepers -= 1;
-        words.listeners.fetch_sub(1, Ordering::AcqRel);
+        words.listeners.leave(1);
     }
 }
 

@@ -10,7 +10,7 @@
 //! A failure is in place before the counter that covers it: whoever reads the counter finds the failure.
 //!
 //! An abort races with the end of the command that runs: it covers positions, and a position is looked at once, when
-//! its command is about to start, or for a launch each time a block is. So each command either ends as it would have or as
+//! its command is about to start, or for a launch each time a block after the first is. So each command either ends as it would have or as
 //! aborted, never both. A queue that
 //! is about to stall looks again when its stall is in place, and whoever aborts ends stalls after its bit is set: one
 //! of them sees the other.

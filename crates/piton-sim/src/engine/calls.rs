@@ -32,7 +32,7 @@ pub(super) struct Calls<C> {
     desk: Mutex<Desk<C>>,
     /// Idle threads sleep here.
     bell: Condvar,
-    /// The one that watches sleeps here. Nobody rings.
+    /// The one that watches sleeps here, and is rung when all is over.
     watch: Condvar,
     run: fn(C),
 }
@@ -83,6 +83,7 @@ impl<C: Send + 'static> Calls<C> {
         let mut desk = self.desk.lock();
         desk.is_closing = true;
         self.bell.notify_all();
+        self.watch.notify_all();
     }
 
     /// Sees to it that somebody comes for what waits or, where somebody serves, watches whether he does.
@@ -140,8 +141,40 @@ impl<C: Send + 'static> Calls<C> {
     fn are_others_held_up(&self, desk: &mut MutexGuard<'_, Desk<C>>) -> bool {
         let (taken, until) = (desk.taken, Instant::now() + PATIENCE);
         desk.is_watched = true;
-        while !self.watch.wait_until(desk, until).timed_out() {}
+        while !desk.is_closing && !self.watch.wait_until(desk, until).timed_out() {}
         desk.is_watched = false;
         desk.taken == taken
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use piton_sync::model;
+
+    /// What counts that it was run, and tells.
+    type Call = Arc<(Mutex<u32>, Condvar)>;
+
+    fn run(call: Call) {
+        *call.0.lock() += 1;
+        call.1.notify_all();
+    }
+
+    /// The second comes while the first runs, or as its thread goes idle. A function that nobody runs is a deadlock, which
+    /// the model reports, and so is a thread that does not end.
+    #[test]
+    fn every_function_is_run_and_every_thread_ends() {
+        model(|| {
+            let (calls, call) = (Arc::new(Calls::new(run)), Call::default());
+            for _ in 0..2 {
+                assert!(calls.hand_in(Arc::clone(&call)).is_ok());
+            }
+            let mut ran = call.0.lock();
+            while *ran < 2 {
+                call.1.wait(&mut ran);
+            }
+            drop(ran);
+            calls.close();
+        });
     }
 }
