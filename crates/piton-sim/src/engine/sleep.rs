@@ -126,6 +126,9 @@ impl<T> Shared<T> {
     /// sure.
     pub(super) fn rest(&self, how: impl FnOnce() -> Rest) -> Woken {
         let mut state = self.state.lock();
+        if self.pending.load(Ordering::Relaxed) > 0 {
+            return Woken::ToLook;
+        }
         if state.is_closing {
             return Woken::ToEnd;
         }
