@@ -8,6 +8,7 @@
 use crate::{
     PinnedError,
     core::{self, Core, Taken},
+    label::Label,
     record::Record,
     tickets::Ticket,
 };
@@ -25,15 +26,18 @@ use std::{mem::ManuallyDrop, ptr::NonNull};
 pub struct PinnedBlock {
     record: ManuallyDrop<Box<Record>>,
     core: ManuallyDrop<Ticket<Core>>,
+    /// What was asked for is at most what the record has.
+    label: Label,
 }
 
 impl PinnedBlock {
-    /// The owned handle of a block just taken out of the pool.
+    /// The owned handle of a block just taken out of the pool for a request that `label` says.
     #[inline]
-    pub(crate) fn new((record, core): Taken) -> Self {
+    pub(crate) fn new((record, core): Taken, label: Label) -> Self {
         Self {
             record: ManuallyDrop::new(record),
             core: ManuallyDrop::new(core),
+            label,
         }
     }
 
@@ -50,7 +54,7 @@ impl PinnedBlock {
 
     /// Bytes asked for.
     pub fn bytes(&self) -> usize {
-        self.record.memory.bytes()
+        usize::try_from(self.label.asked()).unwrap_or(0)
     }
 
     /// Bytes that belong to the block; at least [`bytes`](Self::bytes).
@@ -63,7 +67,8 @@ impl PinnedBlock {
     /// # Errors
     /// [`PinnedError::InUse`] while a recorded device write is not complete.
     pub fn try_as_slice(&self) -> Result<&[u8], PinnedError> {
-        self.record.memory.as_slice(&self.core.timeline)
+        let whole = self.record.memory.as_slice(&self.core.timeline)?;
+        Ok(whole.get(..self.bytes()).unwrap_or_default())
     }
 
     /// The content, to be changed. Does not block.
@@ -71,17 +76,21 @@ impl PinnedBlock {
     /// # Errors
     /// [`PinnedError::InUse`] while a recorded device use is not complete.
     pub fn try_as_mut_slice(&mut self) -> Result<&mut [u8], PinnedError> {
-        self.record.memory.as_mut_slice(&self.core.timeline)
+        let bytes = self.bytes();
+        let whole = self.record.memory.as_mut_slice(&self.core.timeline)?;
+        Ok(whole.get_mut(..bytes).unwrap_or_default())
     }
 
     /// Notes that a device reads the block until `point`, a timepoint of the pool's timeline. Whoever submits a
     /// command that reads the block calls this before the borrow under which it was submitted ends.
     pub fn record_read(&self, point: Timepoint) {
+        self.label.note_use();
         self.record.memory.record_read(point);
     }
 
     /// Notes that a device writes the block until `point`; otherwise as [`record_read`](Self::record_read).
     pub fn record_write(&mut self, point: Timepoint) {
+        self.label.note_use();
         self.record.memory.record_write(point);
     }
 
@@ -107,6 +116,6 @@ impl Drop for PinnedBlock {
         let core = unsafe { ManuallyDrop::take(&mut self.core) };
         // SAFETY: the field is not used after this.
         let record = unsafe { ManuallyDrop::take(&mut self.record) };
-        core::give_back(core, record);
+        core::give_back(core, record, &self.label);
     }
 }

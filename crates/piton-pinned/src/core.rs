@@ -34,6 +34,7 @@ use crate::{
     events::Events,
     growth::Growth,
     keeper::Bell,
+    label::Label,
     leftovers::{Leftover, Remains},
     magazine::Depot,
     pending::Pending,
@@ -298,16 +299,13 @@ fn take_slowly(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedEr
         return Ok(taken);
     }
     let record = match core.take_from_depot(request) {
-        Some(mut record) => {
-            record.hand_out(request.asked);
-            record
-        }
+        Some(record) => record,
         None => {
             let span = take_from_books(core, request);
-            Record::new(span.inspect_err(|_| core.events.failure())?, request.asked)
+            Record::new(span.inspect_err(|_| core.events.failure())?)
         }
     };
-    let ticket = thread_cache::note_out(core, &record);
+    let ticket = thread_cache::note_out(core, &record.span, request.asked);
     Ok((record, ticket))
 }
 
@@ -364,32 +362,35 @@ pub(crate) fn trim(core: &Ticket<Core>, keep: u64) -> u64 {
 
 /// Takes a block back. It may be handed out again once its uses are complete.
 #[inline]
-pub(crate) fn give_back(core: Ticket<Core>, mut record: Box<Record>) {
-    if record.memory.is_unused() {
-        give_back_free(core, record);
+pub(crate) fn give_back(core: Ticket<Core>, record: Box<Record>, label: &Label) {
+    if label.is_used() {
+        give_back_used(core, record, label);
     } else {
-        give_back_used(core, record);
+        give_back_free(core, record, label);
     }
 }
 
 /// Takes a block back that no device uses.
 #[inline]
-fn give_back_free(core: Ticket<Core>, record: Box<Record>) {
-    if core.is_closed() || record.span.class.is_none() {
-        give_to_all(core, record);
-    } else if let Err((record, core)) = thread_cache::give(core, record) {
-        give_to_all(core, record);
+fn give_back_free(core: Ticket<Core>, record: Box<Record>, label: &Label) {
+    match label.class() {
+        Some(class) if !core.is_closed() => {
+            if let Err((record, core)) = thread_cache::give(core, record, class, label.asked()) {
+                give_to_all(core, record, label);
+            }
+        }
+        _ => give_to_all(core, record, label),
     }
 }
 
 /// Takes a block back of which uses were recorded.
-fn give_back_used(core: Ticket<Core>, mut record: Box<Record>) {
+fn give_back_used(core: Ticket<Core>, mut record: Box<Record>, label: &Label) {
     let mut uses = record.memory.take_uses();
     uses.retain_pending(&core.timeline);
     if uses.is_empty() {
-        return give_back_free(core, record);
+        return give_back_free(core, record, label);
     }
-    note_back(&core, &record);
+    note_back(&core, &record, label);
     if let Some(record) = core.pending.park(record, uses) {
         core.shelve(record);
     }
@@ -397,16 +398,16 @@ fn give_back_used(core: Ticket<Core>, mut record: Box<Record>) {
 
 /// Takes a block back that no device uses and that this thread does not keep.
 #[cold]
-fn give_to_all(core: Ticket<Core>, record: Box<Record>) {
-    note_back(&core, &record);
+fn give_to_all(core: Ticket<Core>, record: Box<Record>, label: &Label) {
+    note_back(&core, &record, label);
     core.shelve(record);
 }
 
-fn note_back(core: &Ticket<Core>, record: &Record) {
+fn note_back(core: &Ticket<Core>, record: &Record, label: &Label) {
     if core.is_closed() {
         thread_cache::forget(core);
     }
-    thread_cache::note_back(core, &record.span, record.asked());
+    thread_cache::note_back(core, &record.span, label.asked());
 }
 
 /// The last handle has gone: what threads keep is to be given up.

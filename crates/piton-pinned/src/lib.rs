@@ -80,6 +80,7 @@ mod interop_allocator;
 #[cfg(feature = "bytes")]
 mod interop_bytes;
 mod keeper;
+mod label;
 mod leftovers;
 mod magazine;
 mod pages;

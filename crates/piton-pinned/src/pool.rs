@@ -95,7 +95,8 @@ impl PinnedPool {
             return Err(self.core().source.refuse_in_fork());
         }
         let request = Request::new(bytes, alignment, &self.core().config)?;
-        Ok(PinnedBlock::new(core::take(self.core(), &request)?))
+        let taken = core::take(self.core(), &request)?;
+        Ok(PinnedBlock::new(taken, request.label()))
     }
 
     /// Bytes that a block for a request of `bytes` bytes has.

@@ -1,6 +1,10 @@
 //! A request, checked and rounded to what the pool will take for it.
 
-use crate::{PinnedError, PinnedPoolConfig, config::PAGE};
+use crate::{
+    PinnedError, PinnedPoolConfig,
+    config::PAGE,
+    label::{self, Label},
+};
 use piton_suballoc::SizeClass;
 
 /// What is to be taken for a request.
@@ -31,7 +35,7 @@ impl Request {
                 maximum: PAGE,
             });
         }
-        let maximum = (isize::MAX as u64) / PAGE * PAGE;
+        let maximum = label::MOST_BYTES / PAGE * PAGE;
         if asked == 0 || asked > maximum {
             return Err(PinnedError::InvalidSize {
                 given: asked,
@@ -45,6 +49,12 @@ impl Request {
             alignment: alignment.max(SizeClass::GRAIN),
             class,
         })
+    }
+
+    /// What the handle of its block says.
+    #[inline]
+    pub(crate) fn label(&self) -> Label {
+        Label::new(self.asked, self.class)
     }
 
     /// The class whose free list has what the request needs: one that asks for no more than the common alignment.

@@ -64,11 +64,10 @@ impl ThreadCache {
     #[inline]
     fn take(&mut self, class: usize, asked: u64) -> Option<Taken> {
         let kept = self.magazines.get_mut(class).and_then(Magazine::pop);
-        let mut record = match kept {
+        let record = match kept {
             Some(record) => record,
             None => self.fetch(class)?,
         };
-        record.hand_out(asked);
         self.counters.get(class)?.hand_out(asked);
         Some((record, self.purse.take()))
     }
@@ -129,16 +128,15 @@ impl ThreadCache {
         }
     }
 
-    /// Takes a dropped block that is of a size class, and its ticket.
+    /// Takes a dropped block of a size class, and its ticket.
     #[inline]
-    fn take_back(&mut self, dropped: &mut Option<Taken>) {
+    fn take_back(&mut self, dropped: &mut Option<Taken>, class: usize, asked: u64) {
         self.heed();
         let Some((record, ticket)) = dropped.take() else {
             return;
         };
-        let class = record.span.class.map_or(usize::MAX, SizeClass::index);
         if let Some(counters) = self.counters.get(class) {
-            counters.take_back(record.asked());
+            counters.take_back(asked);
         }
         self.keep(record, class);
         self.purse.put(ticket);
@@ -218,24 +216,28 @@ pub(crate) fn take(core: &Ticket<Core>, class: usize, asked: u64) -> Option<Take
     })?
 }
 
-/// Keeps a block that was dropped, is of a size class, and that no device uses. Hands it back if this thread has no
+/// Keeps a block that was dropped, is of this size class, and that no device uses. Hands it back if this thread has no
 /// place for it.
 #[inline]
-pub(crate) fn give(core: Ticket<Core>, record: Box<Record>) -> Result<(), Taken> {
-    let key = core.key();
+pub(crate) fn give(
+    core: Ticket<Core>,
+    record: Box<Record>,
+    class: SizeClass,
+    asked: u64,
+) -> Result<(), Taken> {
+    let (key, class) = (core.key(), class.index());
     let mut dropped = Some((record, core));
-    if first(key, |cache| cache.take_back(&mut dropped)).is_none()
+    if first(key, |cache| cache.take_back(&mut dropped, class, asked)).is_none()
         && let Some((_, core)) = &dropped
         && bring_forward(core).is_some()
     {
-        first(key, |cache| cache.take_back(&mut dropped));
+        first(key, |cache| cache.take_back(&mut dropped, class, asked));
     }
     dropped.map_or(Ok(()), Err)
 }
 
-/// Notes that a block went out that came from the pool's books or straight from a depot.
-pub(crate) fn note_out(core: &Ticket<Core>, record: &Record) -> Ticket<Core> {
-    let (span, asked) = (&record.span, record.asked());
+/// Notes that a block went out, for a request of `asked` bytes, that came from the pool's books or straight from a depot.
+pub(crate) fn note_out(core: &Ticket<Core>, span: &Span, asked: u64) -> Ticket<Core> {
     if span.class.is_none() {
         core.events.exact_out(span.bytes);
     }

@@ -23,16 +23,13 @@ use std::{ptr::NonNull, slice};
 /// A run of initialised host memory, and what devices do to it.
 ///
 /// # Invariants
-/// 1. `start..start + whole` is valid for reads and writes, initialised, and reached by the host through this value
+/// 1. `start..start + bytes` is valid for reads and writes, initialised, and reached by the host through this value
 ///    only, for as long as the value exists.
 /// 2. A command that touches the memory and has not ended is covered by `reads` or `writes`; one that writes it, by
 ///    `writes`.
 #[derive(Debug)]
 pub(crate) struct Visible {
     start: NonNull<u8>,
-    /// Bytes there are.
-    whole: usize,
-    /// Those of them that are shown; at most all.
     bytes: usize,
     reads: Mutex<Frontier>,
     writes: Frontier,
@@ -52,28 +49,19 @@ impl Visible {
         // INVARIANT: 1 is the caller's promise; 2 holds because no command uses the memory.
         Self {
             start,
-            whole: bytes,
             bytes,
             reads: Mutex::new(Frontier::new()),
             writes: Frontier::new(),
         }
     }
 
-    /// The memory of a span just taken out of the pool's books; none of it is shown yet.
+    /// The memory of a span just taken out of the pool's books.
     pub(crate) fn of_span(span: &Span) -> Self {
         let bytes = usize::try_from(span.bytes).unwrap_or(0);
         // SAFETY: spans in existence are disjoint and lie in memory held from the driver, which is valid and
         // zeroed at first (the contract of `HostMemory::allocate`); a span is cut from what no device uses, and goes
         // back only after this value is gone.
-        let mut memory = unsafe { Self::new(span.start, bytes) };
-        memory.bytes = 0;
-        memory
-    }
-
-    /// Shows the first `bytes` bytes, at most as many as there are.
-    #[inline]
-    pub(crate) fn show(&mut self, bytes: usize) {
-        self.bytes = bytes.min(self.whole);
+        unsafe { Self::new(span.start, bytes) }
     }
 
     pub(crate) fn start(&self) -> NonNull<u8> {
@@ -97,12 +85,6 @@ impl Visible {
         let mut uses = self.reads.lock().clone();
         uses.join(&self.writes);
         uses
-    }
-
-    /// Whether no use is recorded.
-    #[inline]
-    pub(crate) fn is_unused(&mut self) -> bool {
-        self.writes.is_empty() && self.reads.get_mut().is_empty()
     }
 
     /// All uses recorded, which are forgotten.

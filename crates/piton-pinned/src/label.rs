@@ -1,0 +1,78 @@
+//! What is to be known of a block to take it back: one word, in its handle.
+//!
+//! # The idea
+//! A block's record was last touched by the thread that had the block before, and its lines lie in that core's cache. So that
+//! neither a request nor a drop has to fetch them, the handle carries what they need: what was asked for, the size class,
+//! and whether a use was ever recorded. The record is looked at when somebody uses the block.
+//!
+//! # Protocol
+//! The use bit is set by whoever has a shared reference to the handle, Relaxed: it is read by whoever has the handle
+//! alone, so after all of them. The rest never changes.
+
+use piton_suballoc::SizeClass;
+use piton_sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that a label can say were asked for.
+pub(crate) const MOST_BYTES: u64 = (1 << CLASS_AT) - 1;
+
+/// Where the number of the class begins, one more than its index and 0 for none; below it, the bytes asked for.
+const CLASS_AT: u32 = 54;
+const CLASS_MASK: u64 = 0xff;
+const USED: u64 = 1 << 63;
+
+/// The word.
+#[derive(Debug)]
+pub(crate) struct Label(AtomicU64);
+
+impl Label {
+    /// Of a block handed out for a request of `asked` bytes, at most [`MOST_BYTES`].
+    #[inline]
+    pub(crate) fn new(asked: u64, class: Option<SizeClass>) -> Self {
+        debug_assert!(asked <= MOST_BYTES);
+        let number = class.map_or(0, |class| class.index() as u64 + 1);
+        Self(AtomicU64::new(asked | number << CLASS_AT))
+    }
+
+    /// Bytes asked for.
+    #[inline]
+    pub(crate) fn asked(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) & MOST_BYTES
+    }
+
+    /// The size class; none for an exact size.
+    #[inline]
+    pub(crate) fn class(&self) -> Option<SizeClass> {
+        let number = self.0.load(Ordering::Relaxed) >> CLASS_AT & CLASS_MASK;
+        SizeClass::from_index(usize::try_from(number).ok()?.checked_sub(1)?)
+    }
+
+    /// A use is about to be recorded.
+    pub(crate) fn note_use(&self) {
+        self.0.fetch_or(USED, Ordering::Relaxed);
+    }
+
+    /// Whether one ever was.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & USED != 0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_says_what_was_put_into_it() {
+        for class in SizeClass::all().map(Some).chain([None]) {
+            for asked in [1, 4096, MOST_BYTES] {
+                let label = Label::new(asked, class);
+                assert_eq!((label.asked(), label.class()), (asked, class));
+                assert!(!label.is_used());
+                label.note_use();
+                assert_eq!((label.asked(), label.class()), (asked, class));
+                assert!(label.is_used());
+            }
+        }
+    }
+}
