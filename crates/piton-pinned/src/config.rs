@@ -37,7 +37,8 @@ pub struct PinnedPoolConfig {
     pub locking: Locking,
     /// Where pages come from.
     pub pages: HostPages,
-    /// The NUMA node to take memory from, where the system has several. For pages that the driver allocates.
+    /// The NUMA node to take memory from, and from no other. Without one it is rather taken from the device's own, if it has one.
+    /// Pages that the driver allocates are the driver's to place.
     pub numa_node: Option<u32>,
 }
 
@@ -82,7 +83,7 @@ impl PinnedPoolConfig {
     ///
     /// # Errors
     /// [`PinnedError::InvalidSlab`], [`PinnedError::InvalidLargeThreshold`], [`PinnedError::InvalidQueue`],
-    /// [`PinnedError::AboveCap`], [`PinnedError::NodeOfOwnPages`], [`PinnedError::InvalidDecay`], [`PinnedError::CapBelowSlab`].
+    /// [`PinnedError::AboveCap`], [`PinnedError::InvalidDecay`], [`PinnedError::CapBelowSlab`].
     pub fn validate(&self) -> Result<(), PinnedError> {
         let slab = self.slab_bytes;
         if !slab.is_multiple_of(PAGE) || !(PAGE..=Self::MAX_SLAB).contains(&slab) {
@@ -112,9 +113,6 @@ impl PinnedPoolConfig {
             if given > most {
                 return Err(PinnedError::AboveCap { given, cap: most });
             }
-        }
-        if self.numa_node.is_some() && self.pages != HostPages::Driver {
-            return Err(PinnedError::NodeOfOwnPages);
         }
         if self.decay_rounds == 0 {
             return Err(PinnedError::InvalidDecay);

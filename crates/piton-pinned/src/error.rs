@@ -98,9 +98,14 @@ pub enum PinnedError {
         /// The cap.
         cap: u64,
     },
-    /// Pages that the pool maps itself are not bound to a node.
-    #[error("only pages that the driver allocates are bound to a NUMA node")]
-    NodeOfOwnPages,
+    /// The system binds no pages to the NUMA node that they are to come from.
+    #[error("the system binds no pages to NUMA node {node} (errno {errno})")]
+    NodeRefused {
+        /// The node asked for.
+        node: u32,
+        /// The system's code.
+        errno: i32,
+    },
     /// Memory is to go back before a round has passed.
     #[error("memory that goes back after no round at all could never be used")]
     InvalidDecay,

@@ -83,6 +83,7 @@ mod keeper;
 mod label;
 mod leftovers;
 mod magazine;
+mod node;
 mod pages;
 mod pending;
 mod pinned_vec;

@@ -3,17 +3,22 @@
 //! # The idea
 //! Locking costs by the page: with pages of 2 MiB a five-hundredth. A driver's own allocation may not use them. So the pool
 //! can map its memory itself: at a multiple of 2 MiB, with the advice to use large pages, its pages made by as many threads
-//! as there are cores, and only then locked, by registering it with the driver once.
+//! as there are cores, and only then locked, by registering it with the driver once. Where the device has a
+//! NUMA node, the pages come from there.
 //!
 //! Whether large pages help is a question of the system (its setting, its free memory, the host it runs on).
 //! [`HostPages::Measured`] asks it once, when the pool is made.
 
 #![expect(unsafe_code, reason = "maps, advises and unmaps pages")]
 
-use crate::config::HUGE_PAGE;
+use crate::{
+    config::HUGE_PAGE,
+    node::{self, Binding, Node},
+};
 use piton_driver::ErrorKind;
 #[cfg(not(loom))]
 use piton_sync::thread;
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, munmap};
 use std::{
     ptr::{self, NonNull},
@@ -62,9 +67,33 @@ impl Mapping {
     /// # Errors
     /// [`ErrorKind::OutOfHostMemory`].
     pub(crate) fn new(bytes: usize, advice: Advice) -> Result<Self, ErrorKind> {
+        let mapping = Self::reserved(bytes, advice)?;
+        mapping.populate();
+        Ok(mapping)
+    }
+
+    /// As [`new`](Self::new), with pages from a node. And whether the system knows it: without, they come from anywhere.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OutOfHostMemory`].
+    pub(crate) fn on(
+        node: Node,
+        bytes: usize,
+        advice: Advice,
+    ) -> Result<(Self, Result<(), Errno>), ErrorKind> {
+        let mapping = Self::reserved(bytes, advice)?;
+        // SAFETY: it has just been mapped, at a multiple of 2 MiB.
+        let bound = unsafe { node::bind(mapping.start, bytes, node) };
+        if bound.is_ok() || node.binding == Binding::Rather {
+            mapping.populate();
+        }
+        Ok((mapping, bound))
+    }
+
+    /// Mapped and advised, its pages not made.
+    fn reserved(bytes: usize, advice: Advice) -> Result<Self, ErrorKind> {
         let mapping = Self::aligned(bytes)?;
         mapping.advise(0, bytes, advice);
-        mapping.populate();
         Ok(mapping)
     }
 

@@ -7,7 +7,11 @@
     reason = "giving memory back to the driver is the driver contract's unsafe operation"
 )]
 
-use crate::{HostPages, PinnedError, pages::Mapping};
+use crate::{
+    HostPages, PinnedError,
+    node::{Binding, Node},
+    pages::Mapping,
+};
 use piton_driver::{
     Device, DevicePtr, DriverError, ErrorKind, HostAllocation, HostMemory, HostMemoryOptions,
     Locking, Operation,
@@ -17,7 +21,7 @@ use piton_sync::{
     atomic::{AtomicU64, Ordering},
 };
 use rustix::mm::Advice;
-use std::{collections::BTreeSet, ptr::NonNull, sync::Arc};
+use std::{collections::BTreeMap, ptr::NonNull, sync::Arc};
 
 /// How often the driver was asked, and what was lost to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,8 +40,10 @@ pub(crate) struct Source {
     are_own: bool,
     allocations: AtomicU64,
     frees: AtomicU64,
-    /// Where the memory starts that was mapped here.
-    mapped: Mutex<BTreeSet<usize>>,
+    /// Where pages that are mapped here are to come from.
+    node: Option<Node>,
+    /// Where the memory starts that was mapped here, and bytes of it that are bound to the node.
+    mapped: Mutex<BTreeMap<usize, u64>>,
     leaked_bytes: AtomicU64,
 }
 
@@ -49,13 +55,18 @@ impl Source {
         options: HostMemoryOptions,
         pages: HostPages,
     ) -> Result<Self, PinnedError> {
+        let asked = options.numa_node.map(|node| (node, Binding::Only));
+        let near = device.info().numa_node.map(|node| (node, Binding::Rather));
+        let node = asked.or(near);
+        let node = node.map(|(number, binding)| Node { number, binding });
         let source = Self {
             device,
             options,
             are_own: pages.are_own(),
+            node,
             allocations: AtomicU64::new(0),
             frees: AtomicU64::new(0),
-            mapped: Mutex::new(BTreeSet::new()),
+            mapped: Mutex::new(BTreeMap::new()),
             leaked_bytes: AtomicU64::new(0),
         };
         source.facet()?;
@@ -105,16 +116,42 @@ impl Source {
         let requested = bytes as u64;
         let bytes = bytes.checked_next_multiple_of(4096);
         let bytes = bytes.ok_or(refused(ErrorKind::OutOfHostMemory { requested }))?;
-        let mapping = Mapping::new(bytes, Advice::LinuxHugepage).map_err(refused)?;
+        let (mapping, bound) = self.map_pages(bytes, refused)?;
         // SAFETY: it has just been mapped, and stays until it is unregistered.
         unsafe { self.register(mapping.start(), bytes) }?;
         let (start, bytes) = mapping.into_raw();
-        self.mapped.lock().insert(start.addr().get());
+        let bound = if bound { bytes as u64 } else { 0 };
+        self.mapped.lock().insert(start.addr().get(), bound);
         Ok(HostAllocation {
             start,
             bytes,
             is_locked: true,
         })
+    }
+
+    /// Pages, and whether they are bound to the node.
+    fn map_pages(
+        &self,
+        bytes: usize,
+        refused: impl Fn(ErrorKind) -> DriverError,
+    ) -> Result<(Mapping, bool), PinnedError> {
+        let advice = Advice::LinuxHugepage;
+        let Some(node) = self.node else {
+            return Ok((Mapping::new(bytes, advice).map_err(refused)?, false));
+        };
+        let (mapping, bound) = Mapping::on(node, bytes, advice).map_err(refused)?;
+        match bound {
+            Err(errno) if node.binding == Binding::Only => Err(PinnedError::NodeRefused {
+                node: node.number,
+                errno: errno.raw_os_error(),
+            }),
+            bound => Ok((mapping, bound.is_ok())),
+        }
+    }
+
+    /// Bytes of the pages mapped here that are bound to a NUMA node.
+    pub(crate) fn bound_bytes(&self) -> u64 {
+        self.mapped.lock().values().sum()
     }
 
     /// Gives pages back that were mapped here. If the driver refuses to let them go, they stay.
@@ -139,7 +176,10 @@ impl Source {
         let bytes = allocation.bytes as u64;
         self.frees.fetch_add(1, Ordering::Relaxed);
         let Ok(memory) = self.facet() else { return };
-        let is_own = self.mapped.lock().contains(&allocation.start.addr().get());
+        let is_own = self
+            .mapped
+            .lock()
+            .contains_key(&allocation.start.addr().get());
         let freed = if is_own {
             // SAFETY: the caller's promise is the method's.
             unsafe { self.unmap(&allocation) }

@@ -47,6 +47,8 @@ pub struct PinnedStats {
     pub held_bytes: u64,
     /// Those of them whose pages are locked.
     pub locked_bytes: u64,
+    /// Those of them whose pages the pool has bound to a NUMA node.
+    pub bound_bytes: u64,
 }
 
 /// A size class's numbers at one time, over all threads. As far as [`PinnedStats`] is exact, so are these.
@@ -89,6 +91,7 @@ impl Core {
         let usage = self.regions.lock().usage();
         stats.held_bytes = usage.held;
         stats.locked_bytes = usage.locked;
+        stats.bound_bytes = self.source.bound_bytes();
         stats.uncut_bytes = usage.uncut;
         stats.cached_bytes += usage.idle;
         stats

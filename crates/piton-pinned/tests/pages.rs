@@ -100,10 +100,47 @@ fn a_measured_pool_serves_whatever_was_found() {
 }
 
 #[test]
-fn a_node_is_for_pages_of_the_drivers() {
-    let config = PinnedPoolConfig {
-        numa_node: Some(0),
-        ..config(HostPages::Huge)
+fn pages_come_from_the_node_that_is_asked_for_or_not_at_all() {
+    let on = |node| {
+        let config = PinnedPoolConfig {
+            numa_node: Some(node),
+            ..config(HostPages::Huge)
+        };
+        let device = FakeDevice::new(Ability::default());
+        let pool = PinnedPool::new(device.clone(), Timeline::new(), config).unwrap();
+        (device, pool)
     };
-    assert_eq!(config.validate(), Err(PinnedError::NodeOfOwnPages));
+    // Linux knows 1024 nodes at most.
+    let (device, pool) = on(1024);
+    let refused = pool.allocate(1000).unwrap_err();
+    assert!(
+        matches!(refused, PinnedError::NodeRefused { node: 1024, .. }),
+        "{refused}"
+    );
+    assert_eq!((device.registered_count(), pool.stats().held_bytes), (0, 0));
+    pool.check().unwrap();
+
+    let (_, pool) = on(0);
+    match pool.allocate(1000) {
+        Err(error @ PinnedError::NodeRefused { .. }) => println!("skipped: {error}"),
+        other => {
+            let block = other.unwrap();
+            let stats = pool.stats();
+            assert_eq!((stats.bound_bytes, stats.held_bytes), (4 << 20, 4 << 20));
+            drop(block);
+            pool.trim(0);
+            assert_eq!(pool.stats().bound_bytes, 0);
+        }
+    }
+}
+
+#[test]
+fn a_device_whose_node_the_system_does_not_know_has_pages_from_anywhere() {
+    for (node, bound) in [(Some(1024), false), (None, false)] {
+        let device = FakeDevice::on_node(node);
+        let config = config(HostPages::Huge);
+        let pool = PinnedPool::new(device, Timeline::new(), config).unwrap();
+        let _block = pool.allocate(1000).unwrap();
+        assert_eq!(pool.stats().bound_bytes > 0, bound);
+    }
 }

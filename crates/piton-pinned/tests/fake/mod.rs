@@ -90,6 +90,13 @@ impl FakeDevice {
         })
     }
 
+    /// A device near a NUMA node.
+    pub(crate) fn on_node(node: Option<u32>) -> Arc<Self> {
+        let mut device = Self::new(Ability::default());
+        Arc::get_mut(&mut device).unwrap().info.numa_node = node;
+        device
+    }
+
     /// Makes the `call`-th driver call from now on fail, counted from 1.
     pub(crate) fn fail_at(&self, call: u64) {
         let mut books = self.books.lock();
