@@ -292,6 +292,8 @@ pub(crate) fn take(core: &Ticket<Core>, request: &Request) -> Result<Taken, Pinn
 /// As [`take`], when neither the thread nor the depot has anything.
 #[cold]
 fn take_slowly(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedError> {
+    // Before anything is looked for: what a lost device's driver would say of memory is of no use.
+    core.source.check_alive()?;
     core.collect();
     if let Some(class) = request.listed_class()
         && let Some(taken) = thread_cache::take(core, class.index(), request.asked)

@@ -76,7 +76,9 @@ impl PinnedPool {
     /// fits.
     ///
     /// # Errors
-    /// [`PinnedError::InvalidSize`], [`PinnedError::CapReached`], [`PinnedError::Driver`].
+    /// [`PinnedError::InvalidSize`], [`PinnedError::CapReached`], [`PinnedError::NodeRefused`], [`PinnedError::Driver`]. In a
+    /// fork of the process, nothing is had. That the device is lost is told where neither the thread nor the depot
+    /// has a block: what they have is host memory, as good as before.
     pub fn allocate(&self, bytes: usize) -> Result<PinnedBlock, PinnedError> {
         self.allocate_aligned(bytes, 1)
     }

@@ -85,6 +85,14 @@ impl Source {
         }
     }
 
+    /// Whether the device is there.
+    ///
+    /// # Errors
+    /// [`PinnedError::Driver`]: it is lost.
+    pub(crate) fn check_alive(&self) -> Result<(), PinnedError> {
+        Ok(self.device.status()?)
+    }
+
     /// Asks for `bytes` bytes. May block.
     pub(crate) fn allocate(&self, bytes: u64) -> Result<HostAllocation, PinnedError> {
         let bytes = usize::try_from(bytes).map_err(|_| too_large(bytes))?;

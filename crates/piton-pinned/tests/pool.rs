@@ -451,3 +451,23 @@ fn registered_elements_come_back_as_what_they_were_and_go_as_that() {
     drop(pool.register(back).unwrap());
     assert_eq!(device.registered_count(), 0);
 }
+
+#[test]
+fn a_lost_device_is_told_before_its_driver_is_asked_for_memory() {
+    let device = FakeDevice::new(Ability::default());
+    let config = PinnedPoolConfig::default();
+    let pool = PinnedPool::new(device.clone(), Timeline::new(), config).unwrap();
+    let block = pool.allocate(1000).unwrap();
+    device.lose();
+    let before = pool.stats().driver_allocations;
+    for bytes in [1000, 5 << 20, 100 << 20] {
+        let refused = pool.allocate(bytes).unwrap_err();
+        assert!(
+            matches!(refused, PinnedError::Driver(error) if error.kind == ErrorKind::DeviceLost),
+            "{refused}"
+        );
+    }
+    assert_eq!(pool.stats().driver_allocations, before);
+    drop(block);
+    pool.check().unwrap();
+}

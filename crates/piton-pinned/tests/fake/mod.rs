@@ -34,6 +34,7 @@ struct Books {
     /// Allocations that came to an end well.
     allocated: u64,
     is_holding: bool,
+    is_lost: bool,
     held: u64,
 }
 
@@ -117,6 +118,11 @@ impl FakeDevice {
         books.allocations.values().map(|bytes| *bytes as u64).sum()
     }
 
+    /// The device is lost from now on.
+    pub(crate) fn lose(&self) {
+        self.books.lock().is_lost = true;
+    }
+
     /// Allocations from now on wait until [`release`](Self::release).
     pub(crate) fn hold(&self) {
         self.books.lock().is_holding = true;
@@ -168,6 +174,9 @@ impl Device for FakeDevice {
     }
 
     fn status(&self) -> Result<(), DriverError> {
+        if self.books.lock().is_lost {
+            return Err(self.error(ErrorKind::DeviceLost, Operation::AllocateHost));
+        }
         Ok(())
     }
 
