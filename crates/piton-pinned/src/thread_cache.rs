@@ -216,16 +216,16 @@ pub(crate) fn take(core: &Ticket<Core>, class: usize, asked: u64) -> Option<Take
     })?
 }
 
-/// Keeps a block that was dropped, is of this size class, and that no device uses. Hands it back if this thread has no
+/// Keeps a block that was dropped, is of the size class of this index, and that no device uses. Hands it back if this thread has no
 /// place for it.
 #[inline]
 pub(crate) fn give(
     core: Ticket<Core>,
     record: Box<Record>,
-    class: SizeClass,
+    class: usize,
     asked: u64,
 ) -> Result<(), Taken> {
-    let (key, class) = (core.key(), class.index());
+    let key = core.key();
     let mut dropped = Some((record, core));
     if first(key, |cache| cache.take_back(&mut dropped, class, asked)).is_none()
         && let Some((_, core)) = &dropped
