@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use crate::report::{Outcome, Report};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{conformance, demo, doc, fmt, fuzz, lint, loom, mutants, test, tidy};
+use crate::{conformance, demo, doc, fmt, fuzz, lint, loom, mutants, ptx, test, tidy};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -34,7 +34,10 @@ const STEPS: &[Step] = &[
     step("tidy", tidy::run),
     step("lint", lint::run),
     step("test", test::run),
-    required("conformance", conformance::run),
+    required("conformance", |workspace| {
+        conformance::run(workspace, &conformance::Options::default())
+    }),
+    step("ptx", ptx::run),
     step("doc", doc::run),
     required("loom", |workspace| {
         loom::run(workspace, &loom::Options::default())

@@ -1,18 +1,60 @@
 //! Running the suite that every backend passes, and printing its table.
 
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+
 use crate::invocation::Invocation;
 use crate::report::Report;
 use crate::workspace::Workspace;
 
-/// The package that holds the suite; its tests run it on the simulated device.
+/// The package that holds the suite; each of its test targets runs it on one backend.
 pub(crate) const PACKAGE: &str = "piton-conformance";
 
-pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<Report> {
-    let ran = Invocation::cargo("test --no-fail-fast -p")
-        .argument(PACKAGE)
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct Options {
+    /// Only this backend, on whatever device there is for it (all of them if not said)
+    #[arg(long)]
+    backend: Option<Backend>,
+    /// Also write what was printed into this file
+    #[arg(long)]
+    report: Option<PathBuf>,
+}
+
+/// A backend, by the name of its test target.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Backend {
+    /// The simulated device
+    Sim,
+    /// OpenCL, where there is a driver
+    Opencl,
+    /// CUDA, or a stand-in for its library where there is no device
+    Cuda,
+}
+
+impl Backend {
+    const fn target(self) -> &'static str {
+        match self {
+            Self::Sim => "sim",
+            Self::Opencl => "opencl",
+            Self::Cuda => "cuda",
+        }
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Report> {
+    let mut invocation = Invocation::cargo("test --no-fail-fast -p").argument(PACKAGE);
+    if let Some(backend) = options.backend {
+        invocation = invocation.argument("--test").argument(backend.target());
+    }
+    let ran = invocation
         .argument("--")
         .argument("--show-output")
         .run(workspace.root())?;
+    if let Some(file) = &options.report {
+        std::fs::write(file, &ran.stdout)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
     let report = Report::of(&ran);
     if ran.success && report.tally.passed == 0 {
         return Ok(Report::skipped("the conformance suite has no test"));

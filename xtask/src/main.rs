@@ -22,6 +22,7 @@ mod invocation;
 mod lint;
 mod loom;
 mod mutants;
+mod ptx;
 mod report;
 mod tally;
 mod test;
@@ -62,8 +63,10 @@ enum Command {
     Loom(loom::Options),
     /// Feed each fuzz target random input for a bounded time (cargo-fuzz on the nightly toolchain)
     Fuzz(fuzz::Options),
-    /// Run the conformance suite on the simulated device and print its table
-    Conformance,
+    /// Run the conformance suite on each backend there is a device for and print its table
+    Conformance(conformance::Options),
+    /// Assemble the kernels in PTX, where NVIDIA's assembler is installed
+    Ptx,
     /// Break the code on purpose, one kept patch at a time, and expect its test to fail
     Mutants(mutants::Options),
     /// Run a short `piton demo` and look at its result
@@ -84,7 +87,8 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Doc => doc::run(&workspace),
         Command::Loom(options) => loom::run(&workspace, options),
         Command::Fuzz(options) => fuzz::run(&workspace, options),
-        Command::Conformance => conformance::run(&workspace),
+        Command::Conformance(options) => conformance::run(&workspace, options),
+        Command::Ptx => ptx::run(&workspace),
         Command::Mutants(options) => mutants::run(&workspace, options),
         Command::Demo => demo::run(&workspace),
         Command::UnsafeInventory(options) => unsafe_inventory::run(&workspace, options),

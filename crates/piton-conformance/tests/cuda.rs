@@ -74,7 +74,7 @@ fn subjects(folder: &Path) -> (String, Vec<Subject>) {
         }
         Err(absence) => {
             let said = format!(
-                "skipped on NVIDIA's library: {absence}\nthe stand-in over simulated devices instead:"
+                "skipped: NVIDIA's library: {absence}\nthe stand-in over simulated devices instead:"
             );
             let lacking = |symbol| library::without(symbol, folder).unwrap();
             let subjects = vec![

@@ -11,9 +11,9 @@ use piton_cuda::{
     Ability, CudaBlock, CudaConfig, CudaDriver, CudaModule, MissingAbility, OpenError, Status,
 };
 use piton_driver::{
-    Device, DeviceId, Driver, DriverError, ErrorKind, FillPattern, Grid, Kernel, Launch, LinkClass,
-    ModuleImage, Operation, Parameter, Placement, Position, Priority, Queue, QueueOptions,
-    Signature, VendorCode, WaitOutcome,
+    Device, DeviceId, DevicePtr, Driver, DriverError, ErrorKind, FillPattern, Grid, Kernel, Launch,
+    LinkClass, ModuleImage, Operation, Parameter, Placement, Position, Priority, Queue,
+    QueueOptions, Signature, VendorCode, WaitOutcome,
 };
 use piton_fakecuda::library;
 use std::{
@@ -63,12 +63,35 @@ impl Own {
         Ok(driver)
     }
 
+    /// The stand-in once more, which is there until its last handle is gone.
+    fn library(&self) -> libloading::Library {
+        assert!(self.folder.path().exists());
+        // SAFETY: the stand-in's initialisers are ours.
+        unsafe { libloading::Library::new(&self.path) }.unwrap()
+    }
+
+    /// How often piton did what no program may.
+    fn mistakes(&self) -> u32 {
+        type Mistakes = extern "C" fn() -> u32;
+        let library = self.library();
+        // SAFETY: the type is the one it is exported with.
+        let mistakes = unsafe { library.get::<Mistakes>(b"fakecuda_mistakes\0") };
+        mistakes.unwrap()()
+    }
+
+    /// Whether a device was let into a mapping.
+    fn has_access(&self, at: DevicePtr, device: i32) -> bool {
+        type HasAccess = extern "C" fn(u64, i32) -> u32;
+        let library = self.library();
+        // SAFETY: the type is the one it is exported with.
+        let has_access = unsafe { library.get::<HasAccess>(b"fakecuda_has_access\0") };
+        has_access.unwrap()(at.address(), device) == 1
+    }
+
     /// The next call of this function answers this.
     fn fail(&self, name: &str, code: u32) {
         type Fail = unsafe extern "C" fn(*const c_char, u32);
-        assert!(self.folder.path().exists());
-        // SAFETY: the stand-in's initialisers are ours.
-        let library = unsafe { libloading::Library::new(&self.path) }.unwrap();
+        let library = self.library();
         // SAFETY: the type is the one it is exported with.
         let fail = unsafe { library.get::<Fail>(b"fakecuda_fail\0") }.unwrap();
         let name = CString::new(name).unwrap();
@@ -321,6 +344,26 @@ fn a_declaration_that_the_kernel_does_not_keep_is_refused() {
 }
 
 #[test]
+fn a_module_stays_loaded_while_its_kernels_run() {
+    let own = Own::new();
+    let driver = own.open().unwrap();
+    let device = device(&driver, 0);
+    let queue = queue(&*device);
+    let bytes = 4096 * 1024;
+    let memory = device.memory().allocate(bytes).unwrap();
+    let arguments = [&memory.address().to_ne_bytes()[..], &1_u32.to_ne_bytes()].concat();
+    for _ in 0..16 {
+        let kernel = kernel(&*device, "conformance_add").unwrap();
+        let launch = Launch::new(&kernel, Grid::linear(4096), &arguments);
+        // SAFETY: the memory is live and as long as the grid.
+        let _admission = unsafe { queue.launch(&launch) }.unwrap();
+    }
+    end(&*queue);
+    assert_eq!(queue.failure(), None);
+    assert_eq!(own.mistakes(), 0, "unloaded while it ran");
+}
+
+#[test]
 fn queues_of_two_priorities_share_a_hardware_queue() {
     let own = Own::new();
     let driver = own.open().unwrap();
@@ -365,6 +408,8 @@ fn reach_pages(enable_first: bool) {
     if !enable_first {
         peers.enable(DeviceId(1)).unwrap();
     }
+    assert!(own.has_access(range.start, 0), "the peer was let in");
+    assert!(own.has_access(range.start, 1), "the device itself was");
     let queue = queue(&*first);
     let kernel = kernel(&*first, "conformance_add").unwrap();
     let arguments = [

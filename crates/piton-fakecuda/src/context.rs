@@ -16,11 +16,12 @@ use std::{
 };
 
 /// A mapping that was asked for. The simulated device is told when access to it is granted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Mapping {
     pub(crate) bytes: u64,
     pub(crate) pages: PhysicalHandle,
-    pub(crate) is_granted: bool,
+    /// Who may use it, by the library's numbers.
+    pub(crate) readers: BTreeSet<i32>,
 }
 
 /// A write of a counter that a stream was told to do.

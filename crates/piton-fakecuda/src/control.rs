@@ -2,8 +2,11 @@
 
 #![expect(unsafe_code, reason = "exports a function by its name")]
 
-use crate::world;
-use std::ffi::{CStr, c_char};
+use crate::{context::FakeContext, world};
+use std::{
+    ffi::{CStr, c_char},
+    sync::Arc,
+};
 
 /// The next call of the function of this name answers `code`, and does nothing.
 ///
@@ -15,4 +18,23 @@ pub unsafe extern "C" fn fakecuda_fail(name: *const c_char, code: u32) {
     let name = unsafe { CStr::from_ptr(name) };
     let name = name.to_string_lossy().into_owned();
     world::with(|world| world.failures.insert(name, code));
+}
+
+/// How often the program did what the reference says that it may not, and what is not refused: a module unloaded while a
+/// kernel of it runs.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_mistakes() -> u32 {
+    world::with(|world| world.mistakes)
+}
+
+/// Whether a device, by the library's number, was granted access to the mapping that starts at an address: 1, or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn fakecuda_has_access(address: u64, device: i32) -> u32 {
+    let contexts = world::with(|world| world.all_contexts());
+    let is_granted = |context: &Arc<FakeContext>| {
+        let content = context.content.lock();
+        let mapping = content.mappings.get(&address);
+        mapping.is_some_and(|mapping| mapping.readers.contains(&device))
+    };
+    contexts.iter().any(is_granted).into()
 }

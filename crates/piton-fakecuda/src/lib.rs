@@ -21,6 +21,7 @@
 //! | find the file | [`library::stand_in`] |
 //! | one that lacks a function | [`library::without`] |
 //! | have a call fail | [`fakecuda_fail`](control::fakecuda_fail), looked up in the opened library |
+//! | know what was done that is not refused | [`fakecuda_mistakes`](control::fakecuda_mistakes), [`fakecuda_has_access`](control::fakecuda_has_access), likewise |
 
 pub mod calls;
 mod context;

@@ -7,7 +7,7 @@ use crate::{
     kernels,
     stream::{FakeEvent, FakeStream},
 };
-use piton_driver::{DeviceId, Kernel};
+use piton_driver::{DeviceId, Kernel, Position, Queue};
 use piton_sim::{DeviceConfig, SimConfig, SimDriver};
 use piton_sync::{Mutex, MutexGuard};
 use std::{cell::RefCell, collections::HashMap, sync::Arc};
@@ -33,11 +33,42 @@ pub(crate) const LAUNCH_FAILED: Code = 719;
 /// How many devices there are.
 pub(crate) const DEVICES: u32 = 2;
 
+/// Launches of a module: where each stands.
+type Launches = Mutex<Vec<(Arc<dyn Queue>, Position)>>;
+
+/// A loaded module.
+#[derive(Debug)]
+pub(crate) struct FakeModule {
+    /// By name.
+    pub(crate) functions: HashMap<String, FakeFunction>,
+    pub(crate) launches: Arc<Launches>,
+}
+
+impl FakeModule {
+    /// Whether everything that was launched of it has ended.
+    pub(crate) fn is_idle(&self) -> bool {
+        let launches = self.launches.lock();
+        let mut each = launches.iter();
+        each.all(|(queue, position)| queue.completed() >= *position)
+    }
+}
+
 /// A kernel of a loaded module, and the bytes of its parameters as the PTX declares them.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeFunction {
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) parameters: Vec<usize>,
+    /// Its module's.
+    pub(crate) launches: Arc<Launches>,
+}
+
+impl FakeFunction {
+    /// Notes a launch; those that have ended are forgotten.
+    pub(crate) fn launched(&self, queue: &Arc<dyn Queue>, position: Position) {
+        let mut launches = self.launches.lock();
+        launches.retain(|(queue, position)| queue.completed() < *position);
+        launches.push((Arc::clone(queue), position));
+    }
 }
 
 /// A thing that was given out.
@@ -45,8 +76,7 @@ pub(crate) struct FakeFunction {
 pub(crate) enum Object {
     Stream(Arc<FakeStream>),
     Event(Arc<FakeEvent>),
-    /// Functions by name.
-    Module(Arc<HashMap<String, FakeFunction>>),
+    Module(Arc<FakeModule>),
     Function(FakeFunction),
 }
 
@@ -60,6 +90,8 @@ pub(crate) struct World {
     last_handle: usize,
     /// Codes that the next call of a function answers.
     pub(crate) failures: HashMap<String, Code>,
+    /// What was done that the reference says no program may do, and that is not refused.
+    pub(crate) mistakes: u32,
 }
 
 // GLOBAL: a process has one such library, whose functions take no state; the real one keeps its own like this.
@@ -156,6 +188,11 @@ impl World {
         found.cloned().ok_or(INVALID_CONTEXT)
     }
 
+    pub(crate) fn all_contexts(&self) -> Vec<Arc<FakeContext>> {
+        let all = self.contexts.values();
+        all.map(|(_, context)| Arc::clone(context)).collect()
+    }
+
     /// Gives a thing out.
     pub(crate) fn give(&mut self, object: Object) -> usize {
         self.last_handle += 16;
@@ -182,9 +219,9 @@ impl World {
         }
     }
 
-    pub(crate) fn module(&self, handle: usize) -> Answer<Arc<HashMap<String, FakeFunction>>> {
+    pub(crate) fn module(&self, handle: usize) -> Answer<Arc<FakeModule>> {
         match self.objects.get(&handle) {
-            Some(Object::Module(functions)) => Ok(Arc::clone(functions)),
+            Some(Object::Module(module)) => Ok(Arc::clone(module)),
             _ => Err(INVALID_HANDLE),
         }
     }

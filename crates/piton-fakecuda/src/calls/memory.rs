@@ -15,7 +15,7 @@ use piton_driver::{
 };
 use piton_sync::Mutex;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::{c_int, c_uint, c_void},
     ptr::NonNull,
 };
@@ -83,19 +83,20 @@ fn check(context: &FakeContext, properties: *const Properties) -> Answer<()> {
 }
 
 /// Lets the current device have what is mapped here. Until then the simulated device knows nothing of it.
-fn grant(context: &FakeContext, address: u64, bytes: usize) -> Answer<()> {
+fn grant(context: &FakeContext, address: u64, bytes: usize, readers: &[Access]) -> Answer<()> {
     let mut content = context.content.lock();
     let mapping = content.mappings.get_mut(&address).ok_or(INVALID_VALUE)?;
     if mapping.bytes != bytes as u64 {
         return Err(INVALID_VALUE);
     }
-    if !mapping.is_granted {
+    if mapping.readers.is_empty() {
         let at = DevicePtr::new(address);
         // SAFETY: no command names the addresses yet: they have just been mapped.
         let mapped = unsafe { pages(context)?.map(at, mapping.pages) };
         mapped.map_err(|error| code(&error))?;
-        mapping.is_granted = true;
     }
+    let readers = readers.iter().map(|access| access.location.id);
+    mapping.readers.extend(readers);
     Ok(())
 }
 
@@ -253,7 +254,7 @@ entry_points! {
         let mapping = Mapping {
             bytes: whole,
             pages,
-            is_granted: false,
+            readers: BTreeSet::new(),
         };
         content.mappings.insert(address, mapping);
         Ok(())
@@ -263,10 +264,10 @@ entry_points! {
     cuMemUnmap(address: u64, bytes: usize) fills() {
         let context = world::current()?;
         let mut content = context.content.lock();
-        let known = content.mappings.get(&address).copied();
+        let known = content.mappings.get(&address).cloned();
         let mapping = known.filter(|known| known.bytes == bytes as u64);
         let mapping = mapping.ok_or(INVALID_VALUE)?;
-        if mapping.is_granted {
+        if !mapping.readers.is_empty() {
             // SAFETY: the caller promises that no command names the addresses.
             let undone = unsafe { pages(&context)?.unmap(range(address, bytes)) };
             undone.map_err(|error| code(&error))?;
@@ -286,6 +287,6 @@ entry_points! {
         if access.iter().any(|one| (one.location.kind, one.flags) != (1, 3)) {
             return Err(INVALID_VALUE);
         }
-        grant(&context, address, bytes)
+        grant(&context, address, bytes, access)
     }
 }

@@ -10,7 +10,8 @@ use crate::{
     context::{FakeContext, code},
     kernels,
     world::{
-        self, Answer, FakeFunction, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, NOT_FOUND, Object,
+        self, Answer, FakeFunction, FakeModule, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE,
+        NOT_FOUND, Object,
     },
 };
 use piton_driver::{Command, Grid, Launch, ModuleImage};
@@ -28,25 +29,29 @@ const ERROR_LOG: [c_int; 2] = [5, 6];
 const MOST_THREADS: u64 = 1024;
 
 /// The kernels that a text declares, each with the function that stands in for it.
-fn functions(
-    context: &FakeContext,
-    ptx: &str,
-) -> Result<HashMap<String, FakeFunction>, (&'static str, u32)> {
+fn load(context: &FakeContext, ptx: &str) -> Result<FakeModule, (&'static str, u32)> {
     let refused = |reason| (reason, INVALID_PTX);
     let declared = kernels::declared(ptx).map_err(refused)?;
     let known = ModuleImage::Registered(kernels::MODULE);
     let known = context.device.kernels().load(known);
     let known = known.map_err(|error| ("", code(&error)))?;
+    let launches = Arc::default();
     let find = |one: kernels::Declared| {
         let unknown = "ptxas error : the stand-in has no such kernel";
         let kernel = known.kernel(&one.name).map_err(|_| refused(unknown))?;
         let function = FakeFunction {
             kernel,
             parameters: one.parameters,
+            launches: Arc::clone(&launches),
         };
         Ok((one.name, function))
     };
-    declared.into_iter().map(find).collect()
+    let functions = declared.into_iter().map(find);
+    let functions = functions.collect::<Result<HashMap<_, _>, _>>()?;
+    Ok(FakeModule {
+        functions,
+        launches,
+    })
 }
 
 /// Writes what a compiler would say into the buffer that the options name.
@@ -104,22 +109,23 @@ entry_points! {
         let context = world::current()?;
         // SAFETY: PTX ends in zero; binaries are not read here.
         let text = unsafe { CStr::from_ptr(image.cast::<c_char>()) };
-        let functions = match functions(&context, &text.to_string_lossy()) {
-            Ok(functions) => functions,
+        let module = match load(&context, &text.to_string_lossy()) {
+            Ok(module) => module,
             Err((reason, code)) => {
                 // SAFETY: the caller's promise.
                 unsafe { write_log(reason, count, options, values.cast_const()) };
                 return Err(code);
             }
         };
-        let handle = world::with(|world| world.give(Object::Module(Arc::new(functions))));
+        let handle = world::with(|world| world.give(Object::Module(Arc::new(module))));
         Ok((ptr::without_provenance_mut(handle),))
     }
 
     /// `cuModuleUnload`.
     cuModuleUnload(handle: *mut c_void) fills() {
         let gone = world::with(|world| {
-            world.module(handle.addr())?;
+            let module = world.module(handle.addr())?;
+            world.mistakes += u32::from(!module.is_idle());
             world.take(handle.addr())
         })?;
         drop(gone);
@@ -131,8 +137,8 @@ entry_points! {
         let _context = world::current()?;
         // SAFETY: a name ends in zero.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
-        let functions = world::with(|world| world.module(module.addr()))?;
-        let function = functions.get(&*name).cloned().ok_or(NOT_FOUND)?;
+        let module = world::with(|world| world.module(module.addr()))?;
+        let function = module.functions.get(&*name).cloned().ok_or(NOT_FOUND)?;
         let handle = world::with(|world| world.give(Object::Function(function)));
         Ok((ptr::without_provenance_mut(handle),))
     }
@@ -170,7 +176,8 @@ entry_points! {
         let arguments = unsafe { packed(&function, places) }?;
         let launch = Launch::new(&function.kernel, Grid { x, y, z }, &arguments);
         // SAFETY: the caller's promise.
-        let _position = unsafe { stream.submit(&Command::Launch(launch)) }?;
+        let position = unsafe { stream.submit(&Command::Launch(launch)) }?;
+        function.launched(&stream.queue, position);
         Ok(())
     }
 }
