@@ -228,8 +228,105 @@ impl Mappings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const PAGE: u64 = 0x1000;
+
+    /// Pages that the model knows of: two reservations side by side, from page 16 on, of eight each.
+    const FIRST: u64 = 16;
+    const PAGES: u64 = 16;
+
+    /// What is mapped at each page: the number of its mapping, which a neighbour does not share.
+    type Model = Vec<Option<usize>>;
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Map { page: u64, long: bool },
+        Unmap { page: u64, pages: u64 },
+        Ask { page: u64, pages: u64 },
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let page = || FIRST - 1..FIRST + PAGES + 1;
+        let long = proptest::bool::ANY;
+        prop_oneof![
+            (page(), long).prop_map(|(page, long)| Step::Map { page, long }),
+            (page(), 1..6_u64).prop_map(|(page, pages)| Step::Unmap { page, pages }),
+            (page(), 1..6_u64).prop_map(|(page, pages)| Step::Ask { page, pages }),
+        ]
+    }
+
+    /// The model's places of a run that lies in one reservation.
+    fn places(page: u64, pages: u64) -> Option<std::ops::Range<usize>> {
+        let start = usize::try_from(page.checked_sub(FIRST)?).ok()?;
+        let end = start + usize::try_from(pages).ok()?;
+        let is_inside = end <= 8 || (start >= 8 && end <= 16);
+        is_inside.then_some(start..end)
+    }
+
+    fn try_map(books: &Mappings, model: &mut Model, id: usize, page: u64, pages: u64, handle: u64) {
+        let place = range(page * PAGE, pages * PAGE);
+        let free = places(page, pages);
+        let free = free.filter(|at| model[at.clone()].iter().all(Option::is_none));
+        let begun = books.begin_map(place.start, handle, PAGE);
+        assert_eq!(begun.is_ok(), free.is_some(), "mapping at page {page}");
+        if let Some(at) = free {
+            books.end_map(place, true);
+            model[at].fill(Some(id));
+        }
+    }
+
+    fn try_unmap(books: &Mappings, model: &mut Model, page: u64, pages: u64) {
+        let wanted = range(page * PAGE, pages * PAGE);
+        let inside = places(page, pages);
+        let whole = inside.filter(|at| {
+            let ids: Vec<_> = model[at.clone()].iter().flatten().collect();
+            let outside = |id: &&&usize| {
+                let count =
+                    |ids: &[Option<usize>]| ids.iter().flatten().filter(|x| x == *id).count();
+                count(model) != count(&model[at.clone()])
+            };
+            !ids.is_empty() && !ids.iter().any(|id| outside(&id))
+        });
+        let found = books.begin_unmap(wanted);
+        assert_eq!(
+            found.is_ok(),
+            whole.is_some(),
+            "unmapping {pages} at page {page}"
+        );
+        for mapping in found.into_iter().flatten() {
+            books.end_unmap(mapping, true);
+        }
+        if let Some(at) = whole {
+            model[at].fill(None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_books_say_what_a_list_of_pages_says(steps in prop::collection::vec(step(), 1..60)) {
+            let books = Mappings::default();
+            books.reserve(range(FIRST * PAGE, 8 * PAGE));
+            books.reserve(range((FIRST + 8) * PAGE, 8 * PAGE));
+            let short = books.note_pages(Pages { raw: 1, bytes: PAGE });
+            let long = books.note_pages(Pages { raw: 2, bytes: 3 * PAGE });
+            let mut model = vec![None; 16];
+            for (id, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Map { page, long: true } => try_map(&books, &mut model, id, page, 3, long),
+                    Step::Map { page, .. } => try_map(&books, &mut model, id, page, 1, short),
+                    Step::Unmap { page, pages } => try_unmap(&books, &mut model, page, pages),
+                    Step::Ask { page, pages } => {
+                        let at = places(page, pages);
+                        let held = at.is_some_and(|at| model[at].iter().all(Option::is_some));
+                        prop_assert_eq!(books.holds(page * PAGE, pages * PAGE), held);
+                    }
+                }
+                let ready: u64 = books.ready().iter().map(|range| range.bytes).sum();
+                prop_assert_eq!(ready, model.iter().flatten().count() as u64 * PAGE);
+            }
+        }
+    }
 
     /// A reservation of eight pages at page 16, and two handles of one page.
     fn books() -> (Mappings, u64, u64) {

@@ -303,6 +303,20 @@ fn a_kernel_that_fails_takes_its_device_along_and_no_other() {
 }
 
 #[test]
+fn a_failure_is_noticed_by_who_only_looks() {
+    let own = Own::new();
+    let driver = own.open().unwrap();
+    let device = device(&driver, 0);
+    let queue = queue(&*device);
+    launch(&*device, &queue, "conformance_trap");
+    while queue.completed() < queue.submitted() {
+        std::thread::yield_now();
+    }
+    let failure = queue.failure().unwrap();
+    assert!(failure.error.is_device_lost());
+}
+
+#[test]
 fn a_module_that_does_not_load_says_what_the_compiler_said() {
     let own = Own::new();
     let driver = own.open().unwrap();
