@@ -147,6 +147,10 @@ impl Directory {
         let inside = address.checked_offset_from(block.start)?;
         let unit = self.unit_of(offset + inside);
         self.starts.find(unit, &self.entries, |number| {
+            let place = self.entries.place_of(number)?;
+            if unit.checked_sub(place.unit)? >= place.units {
+                return None;
+            }
             let (id, record) = self.entries.get(number)?;
             let rounded_bytes = record.bytes.next_multiple_of(1 << self.unit_bits);
             let offset = address.checked_offset_from(record.ptr)?;

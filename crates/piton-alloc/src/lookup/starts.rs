@@ -1,10 +1,11 @@
 //! Where live chunks begin, so that the one around a unit is found in a number of steps that does not depend on how many there are.
 //!
 //! # Idea
-//! A chunk of `2^k` to `2^(k+1) - 1` units is of *class* `k`. It is filed under its class and the cell of `2^(k+1)` units in which it
-//! begins: at most two chunks of a class begin in one cell. A unit inside the chunk lies in that cell or in the next, so two looks
+//! A chunk of `4^k` to `4^(k+1) - 1` units is of *class* `k`. It is filed under its class and the cell of `4^(k+1)` units in which it
+//! begins: at most four chunks of a class begin in one cell. A unit inside the chunk lies in that cell or in the next, so two looks
 //! a class find it, for as many classes as there are chunks of. Files are lists that hang from a table of hashes, which is as
 //! large as there are chunks, wherever they lie: a structure by address costs a miss of the caches for each chunk of a large device.
+//! Most looks end at the table: half of its buckets are empty at least, and others tell by a mark that the first is another's.
 //!
 //! # Protocol
 //! One writer at a time, readers at any. All stores are Releases and all loads Acquires, but for the writer's own.
@@ -24,8 +25,10 @@ use piton_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::entries::{Entries, Entry, low};
 
 /// Buckets of the first table, as a power of two.
-const FIRST_BITS: u32 = if cfg!(loom) { 2 } else { 8 };
+const FIRST_BITS: u32 = if cfg!(loom) { 3 } else { 8 };
 const CLASSES: usize = u32::BITS as usize;
+/// Sizes of a class differ by so many powers of two. More make fewer looks, and longer lists.
+const CLASS_BITS: u32 = 2;
 
 /// See the module.
 #[derive(Debug)]
@@ -51,9 +54,16 @@ pub(super) struct Place {
     pub(super) units: u32,
 }
 
-/// The word of a bucket.
+/// The word of a bucket: from below the number of the first entry plus one, whether there are more, a few bits of the first
+/// one's hash, by which most looks need not go to it, and a count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Bucket(u64);
+
+const HAS_MORE: u64 = 1 << 32;
+const MARK_AT: u32 = 33;
+const MARK_BITS: u32 = 8;
+/// A reader that is held up while its bucket changes 2^23 times, and not once more, takes it for unchanged.
+const CHANGE: u64 = 1 << (MARK_AT + MARK_BITS);
 
 impl Bucket {
     #[inline]
@@ -61,12 +71,53 @@ impl Bucket {
         low(self.0).checked_sub(1)
     }
 
-    /// With another first entry, and counted up.
+    /// Whether a chunk of this key may be in the list.
     #[inline]
-    fn changed_to(self, first: Option<u32>) -> Self {
-        let count = (self.0 & !u64::from(u32::MAX)).wrapping_add(1 << u32::BITS);
+    const fn may_have(self, key: Key) -> bool {
+        let is_first = (self.0 >> MARK_AT) & ((1 << MARK_BITS) - 1) == key.mark;
+        low(self.0) != 0 && (is_first || self.0 & HAS_MORE != 0)
+    }
+
+    /// With another first entry, of this mark, and counted up.
+    #[inline]
+    fn changed_to(self, first: Option<(u32, u64)>, has_more: bool) -> Self {
+        let count = (self.0 & !(CHANGE - 1)).wrapping_add(CHANGE);
+        let more = if has_more { HAS_MORE } else { 0 };
         // No record has the last number.
-        Self(count | first.map_or(0, |number| u64::from(number) + 1))
+        let first = first.map_or(0, |(number, mark)| {
+            mark << MARK_AT | more | (u64::from(number) + 1)
+        });
+        Self(count | first)
+    }
+}
+
+/// Where a class's cell hangs in a table.
+#[derive(Clone, Copy)]
+struct Key {
+    bucket: usize,
+    mark: u64,
+}
+
+impl Key {
+    /// Of a class's cell, in a table of so many bits.
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a table has fewer buckets than 32 bits count"
+    )]
+    const fn new(class: usize, cell: u32, bits: u32) -> Self {
+        let key = (class as u64) << u32::BITS | cell as u64;
+        let hash = key.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Self {
+            bucket: (hash >> (u64::BITS - bits)) as usize,
+            mark: (hash >> (u64::BITS - bits - MARK_BITS)) & ((1 << MARK_BITS) - 1),
+        }
+    }
+
+    #[inline]
+    const fn of(place: Place, bits: u32) -> Self {
+        let class = class_of(place.units);
+        Self::new(class, cell_of(place.unit, class), bits)
     }
 }
 
@@ -112,7 +163,7 @@ impl Starts {
             let classes = self.classes.load(Ordering::Relaxed);
             self.classes.store(classes | 1 << class, Ordering::Release);
         }
-        if u64::from(self.count.load(Ordering::Relaxed)) > 1 << bits {
+        if 2 * u64::from(self.count.load(Ordering::Relaxed)) > 1 << bits {
             self.grow(bits, entries);
         }
     }
@@ -122,8 +173,8 @@ impl Starts {
     pub(super) fn remove(&self, place: Place, entry: &Entry, entries: &Entries) {
         let bits = self.bits.load(Ordering::Relaxed);
         let class = class_of(place.units);
-        let at = bucket_of(class, place.unit >> class >> 1, bits);
-        if let Some(bucket) = self.table(bits).get(at) {
+        let key = Key::of(place, bits);
+        if let Some(bucket) = self.table(bits).get(key.bucket) {
             take_down(bucket, bits, (place.number, entry), entries);
         }
         add(&self.count, u32::MAX);
@@ -145,15 +196,16 @@ impl Starts {
         loop {
             let bits = self.bits.load(Ordering::Acquire);
             let mut classes = self.classes.load(Ordering::Acquire);
+            let table = self.table(bits);
             while classes != 0 {
                 let class = classes.trailing_zeros() as usize;
                 classes &= classes - 1;
-                let cell = unit >> class >> 1;
+                let cell = cell_of(unit, class);
                 let cells = [Some(cell), cell.checked_sub(1)];
                 for cell in cells.into_iter().flatten() {
-                    let at = bucket_of(class, cell, bits);
-                    let bucket = self.table(bits).get(at)?;
-                    if let Some(found) = search(bucket, bits, entries, &mut look) {
+                    let key = Key::new(class, cell, bits);
+                    let bucket = table.get(key.bucket)?;
+                    if let Some(found) = search(bucket, key, bits, entries, &mut look) {
                         return Some(found);
                     }
                 }
@@ -193,12 +245,14 @@ impl Starts {
 
 #[inline]
 fn hang(table: &[AtomicU64], bits: u32, place: Place, entry: &Entry) {
-    let class = class_of(place.units);
-    let at = bucket_of(class, place.unit >> class >> 1, bits);
-    let Some(bucket) = table.get(at) else { return };
+    let key = Key::of(place, bits);
+    let Some(bucket) = table.get(key.bucket) else {
+        return;
+    };
     let before = Bucket(bucket.load(Ordering::Relaxed));
-    entry.set_next(bits, before.first());
-    let after = before.changed_to(Some(place.number));
+    let next = before.first();
+    entry.set_next(bits, next);
+    let after = before.changed_to(Some((place.number, key.mark)), next.is_some());
     bucket.store(after.0, Ordering::Release);
 }
 
@@ -213,8 +267,11 @@ fn take_down(bucket: &AtomicU64, bits: u32, (number, entry): (u32, &Entry), entr
         join_around(number, first, next, bits, entries);
         first
     };
+    let head = first.and_then(|first| entries.place_of(first));
+    let marked = head.map(|place| (place.number, Key::of(place, bits).mark));
+    let has_more = first.is_some_and(|first| entries.next(first, bits).is_some());
     // Counted once no list leads to the entry any more: see the protocol.
-    bucket.store(before.changed_to(first).0, Ordering::Release);
+    bucket.store(before.changed_to(marked, has_more).0, Ordering::Release);
 }
 
 /// Makes the entry before this one lead to the one after it.
@@ -234,12 +291,16 @@ fn join_around(number: u32, first: Option<u32>, next: Option<u32>, bits: u32, en
 #[inline]
 fn search<R>(
     bucket: &AtomicU64,
+    key: Key,
     bits: u32,
     entries: &Entries,
     look: &mut impl FnMut(u32) -> Option<R>,
 ) -> Option<R> {
     loop {
         let before = Bucket(bucket.load(Ordering::Acquire));
+        if !before.may_have(key) {
+            return None;
+        }
         let is_whole = || Bucket(bucket.load(Ordering::Relaxed)) == before;
         let mut next = before.first();
         let mut steps = 0_u32;
@@ -266,20 +327,19 @@ const PATIENCE: u32 = 16;
 #[inline]
 const fn class_of(units: u32) -> usize {
     match units.checked_ilog2() {
-        Some(class) => class as usize,
+        Some(class) => (class / CLASS_BITS) as usize,
         None => 0,
     }
 }
 
-/// The bucket of a class's cell, in a table of so many.
+/// The cell of a class that a unit lies in: as long as the longest chunks of the class.
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "a table has fewer buckets than 32 bits count"
+    reason = "shifted right, a unit stays one"
 )]
-const fn bucket_of(class: usize, cell: u32, bits: u32) -> usize {
-    let key = (class as u64) << u32::BITS | cell as u64;
-    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - bits)) as usize
+const fn cell_of(unit: u32, class: usize) -> u32 {
+    (unit as u64 >> ((class as u32 + 1) * CLASS_BITS)) as u32
 }
 
 /// Adds to a count that the writer alone changes; what it is then.
@@ -414,7 +474,7 @@ mod loom_tests {
     #[test]
     fn a_live_allocation_is_found_though_another_leaves_its_list_for_a_new_place() {
         model(|| {
-            let bucket = |unit: u32| bucket_of(0, unit >> 1, FIRST_BITS);
+            let bucket = |unit: u32| Key::of(one(0, unit), FIRST_BITS).bucket;
             let of_bucket = |wanted: bool| {
                 let units = (2..).step_by(2);
                 units.filter(move |unit| (bucket(*unit) == bucket(0)) == wanted)
