@@ -26,6 +26,14 @@ use piton_driver::DevicePtr;
 use piton_sync::{Mutex, thread};
 use piton_timeline::{Frontier, Lane, LaneId, Timeline};
 
+/// Finds allocations by address without a lock.
+fn with_tables() -> MemoryPoolConfig {
+    MemoryPoolConfig {
+        address_lookup: AddressLookup::Tables,
+        ..MemoryPoolConfig::default()
+    }
+}
+
 fn pool() -> (DevicePool, Vec<Lane>) {
     configured(&MemoryPoolConfig::default())
 }
@@ -102,13 +110,9 @@ fn size(random: &mut fastrand::Rng) -> u64 {
 
 fn churn(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("alloc/churn");
-    let without_tables = MemoryPoolConfig {
-        address_lookup: AddressLookup::Walk,
-        ..MemoryPoolConfig::default()
-    };
     let configs = [
         ("pool", MemoryPoolConfig::default()),
-        ("pool-without-tables", without_tables),
+        ("pool-with-tables", with_tables()),
     ];
     let lives = [1_000, 10_000, 100_000, 1_000_000];
     for (live, (name, config)) in lives
@@ -176,7 +180,7 @@ fn around(map: &Map, address: u64) -> Option<(u64, u64)> {
 fn lookup(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("alloc/lookup");
     for live in [1_000, 10_000, 100_000] {
-        let (pool, lanes) = pool();
+        let (pool, lanes) = configured(&with_tables());
         let lane = lanes[0].id();
         let mut random = fastrand::Rng::with_seed(1);
         let fill = (0..live).map(|_| take(&pool, size(&mut random), lane));

@@ -65,9 +65,10 @@ pub struct MemoryPoolConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddressLookup {
-    /// By tables that are kept with each allocation and free, at some nanoseconds each: in a few steps, without a lock.
+    /// By tables that are kept with each allocation and free, at about ten nanoseconds each: in a few steps, without a lock.
     Tables,
-    /// By a walk over the Chunks of a Block, or of all addresses, under the pool's lock. The lane and the tag are not known then.
+    /// By a walk over the Chunks of a Block, or of all addresses, under the pool's lock. The lane and the tag are not known
+    /// then. The default: for messages and reports.
     Walk,
 }
 
@@ -133,7 +134,7 @@ impl Default for MemoryPoolConfig {
             events: 4096,
             front_bytes: None,
             cross_lane: CrossLane::Wait,
-            address_lookup: AddressLookup::Tables,
+            address_lookup: AddressLookup::Walk,
         }
     }
 }

@@ -46,7 +46,7 @@
 //! | serve a program that repeats from a plan | [`Planned`] |
 //! | know the page behind an address | [`DevicePool::translate`] |
 //! | limit, count, log, or fail requests | [`MemoryPool`], [`Limited`], [`Tagged`], [`Counted`], [`Logged`], [`Failing`] |
-//! | know whose an address is | [`DevicePool::lookup`] |
+//! | know whose an address is | [`DevicePool::lookup`], without a lock by [`AddressLookup::Tables`] |
 //! | see what it holds | [`DevicePool::stats`], [`DevicePool::snapshot`] |
 //!
 //! ```

@@ -276,9 +276,9 @@ impl DevicePool {
 
     /// The allocation that an address lies in, its first byte or any other; `None` if it lies in none.
     ///
-    /// With [`AddressLookup::Tables`](crate::AddressLookup::Tables), the default, it takes no lock, waits for nobody and costs a
-    /// few steps, however much is live: for any thread at any time. An allocation that is handed out or given back during
-    /// the call is found or not.
+    /// With [`AddressLookup::Tables`](crate::AddressLookup::Tables) it takes no lock, waits for nobody and costs a few steps,
+    /// however much is live: for any thread at any time. An allocation that is handed out or given back during the call is
+    /// found or not. By default it is a walk under the lock, which costs allocations nothing.
     #[must_use]
     pub fn lookup(&self, address: DevicePtr) -> Option<AllocationInfo> {
         if self.settings.has_directory {

@@ -13,7 +13,9 @@ mod world;
 
 use std::sync::Arc;
 
-use piton_alloc::{CrossLane, MemoryPoolConfig, PoolLimit, ServeError, VirtualAddressing};
+use piton_alloc::{
+    AddressLookup, CrossLane, MemoryPoolConfig, PoolLimit, ServeError, VirtualAddressing,
+};
 use piton_plan::PlaceConfig;
 use proptest::prelude::*;
 use source::GRANULE;
@@ -95,6 +97,7 @@ fn config() -> impl Strategy<Value = MemoryPoolConfig> {
             virtual_addressing,
             limit: PoolLimit::Bytes(limit * GRANULE),
             block_bytes: Some(2 * GRANULE),
+            address_lookup: AddressLookup::Tables,
             ..MemoryPoolConfig::default()
         }
     })

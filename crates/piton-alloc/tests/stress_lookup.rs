@@ -7,7 +7,7 @@ mod source;
 
 use std::sync::Arc;
 
-use piton_alloc::{Allocation, DevicePool, MemoryPoolConfig, Request, Tag};
+use piton_alloc::{AddressLookup, Allocation, DevicePool, MemoryPoolConfig, Request, Tag};
 use piton_driver::DevicePtr;
 use piton_sync::thread;
 use piton_timeline::{Frontier, Lane, Timeline};
@@ -83,7 +83,10 @@ fn look(pool: &DevicePool, stay: &[Allocation], seed: u64) {
 fn run(source: Books) {
     let timeline = Timeline::new();
     let lanes: Vec<Lane> = (0..3).map(|_| timeline.register(None).unwrap()).collect();
-    let config = MemoryPoolConfig::default();
+    let config = MemoryPoolConfig {
+        address_lookup: AddressLookup::Tables,
+        ..MemoryPoolConfig::default()
+    };
     let pool = DevicePool::new(Arc::new(source), timeline, &config).unwrap();
     let stay: Vec<Allocation> = (1..9)
         .filter_map(|number| take(&pool, &lanes[2], number * 3000))
