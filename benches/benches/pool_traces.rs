@@ -1,6 +1,6 @@
 //! The device pool on recorded traces: time for each allocation or free, its tail, and where the tail comes from.
 //!
-//! `cargo bench -p piton-benches --bench pool_traces -- --traces FOLDER [--quick]`
+//! `cargo bench -p piton-benches --bench pool_traces -- --traces FOLDER [--quick] [--tables]`
 //!
 //! A program of its own and not a criterion benchmark: what counts are p99, p99.9 and the worst as well as the mean. The
 //! source costs nothing and has no pages, so all time is the pool's. Every free names a use on the allocation's own
@@ -26,7 +26,9 @@ use addresses::Addresses;
 use clap::Parser;
 use comfy_table::Table;
 use flate2::read::MultiGzDecoder;
-use piton_alloc::{Allocation, DevicePool, MemoryPoolConfig, OwnedPool, PoolStats, Request};
+use piton_alloc::{
+    AddressLookup, Allocation, DevicePool, MemoryPoolConfig, OwnedPool, PoolStats, Request,
+};
 use piton_sync::Mutex;
 use piton_timeline::{Frontier, Lane, LaneId, Timeline};
 
@@ -41,6 +43,9 @@ struct Options {
     /// One pass of each.
     #[arg(long)]
     quick: bool,
+    /// Pools that find allocations by address without a lock.
+    #[arg(long)]
+    tables: bool,
     /// What `cargo bench` says.
     #[arg(long, hide = true)]
     bench: bool,
@@ -326,7 +331,7 @@ fn tail(subject: &mut impl Subject, lanes: &[Lane], trace: &Trace) -> Tail {
     }
 }
 
-fn pool(streams: usize) -> (DevicePool, Vec<Lane>) {
+fn pool(streams: usize, config: &MemoryPoolConfig) -> (DevicePool, Vec<Lane>) {
     let timeline = Timeline::new();
     let lanes: Vec<Lane> = (0..streams)
         .filter_map(|_| timeline.register(None).ok())
@@ -335,16 +340,16 @@ fn pool(streams: usize) -> (DevicePool, Vec<Lane>) {
         lane.submit(1);
     }
     let source = Addresses::new();
-    let pool = DevicePool::new(source, timeline, &MemoryPoolConfig::default());
-    (pool.expect("the default configuration holds"), lanes)
+    let pool = DevicePool::new(source, timeline, config);
+    (pool.expect("the configuration holds"), lanes)
 }
 
-fn row(name: &str, trace: &Trace, passes: usize) -> Vec<String> {
-    let (_, lanes) = pool(trace.streams);
+fn row(name: &str, trace: &Trace, passes: usize, config: &MemoryPoolConfig) -> Vec<String> {
+    let (_, lanes) = pool(trace.streams, config);
     let harness = mean(&mut Harness, &lanes, trace, passes);
     let locked = offset_allocator::Allocator::with_max_allocs(u32::MAX >> 1, 1 << 20);
     let locked = mean(&mut Locked(Mutex::new(locked)), &lanes, trace, passes) - harness;
-    let (mut shared, lanes) = pool(trace.streams);
+    let (mut shared, lanes) = pool(trace.streams, config);
     let in_common = mean(&mut shared, &lanes, trace, passes) - harness;
     let Tail {
         p99,
@@ -352,7 +357,7 @@ fn row(name: &str, trace: &Trace, passes: usize) -> Vec<String> {
         worst,
         causes: [called, recovered, other],
     } = tail(&mut shared, &lanes, trace);
-    let (unshared, lanes) = pool(trace.streams);
+    let (unshared, lanes) = pool(trace.streams, config);
     let alone = mean(&mut OwnedPool::from(unshared), &lanes, trace, passes) - harness;
     vec![
         name.to_owned(),
@@ -392,10 +397,19 @@ fn main() {
     } else {
         1
     };
+    let address_lookup = if options.tables {
+        AddressLookup::Tables
+    } else {
+        AddressLookup::Walk
+    };
+    let config = MemoryPoolConfig {
+        address_lookup,
+        ..MemoryPoolConfig::default()
+    };
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let name = name.split('.').next().unwrap_or_default().to_owned();
-        table.add_row(row(&name, &read(&path), passes));
+        table.add_row(row(&name, &read(&path), passes, &config));
     }
     println!("{table}");
 }
