@@ -1,7 +1,7 @@
 //! Ways to place chunks, as others wrote them, under one face.
 
 #![allow(dead_code, reason = "each bench uses a part")]
-#![allow(unsafe_code, reason = "freeing in a pool of host memory is unsafe")]
+#![expect(unsafe_code, reason = "freeing in a pool of host memory is unsafe")]
 
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
