@@ -86,11 +86,16 @@ impl Rig {
 
     /// A stream that holds so many commands.
     pub(crate) fn stream_of(&self, commands: u32) -> Stream {
+        self.stream_on(&self.streams, Some(commands))
+    }
+
+    /// A stream of others than the rig's.
+    pub(crate) fn stream_on(&self, streams: &Streams, commands: Option<u32>) -> Stream {
         let options = StreamOptions {
-            commands: Some(commands),
+            commands,
             ..StreamOptions::default()
         };
-        must(self.streams.create(&self.device, options))
+        must(streams.create(&self.device, options))
     }
 
     pub(crate) fn gate(&self) -> Gate {

@@ -9,7 +9,8 @@ use crate::{
     report::{Sheet, figure},
     session::Session,
 };
-use piton_stream::Stream;
+use piton_stream::{Stream, Streams};
+use piton_timeline::Timeline;
 
 /// Streams made for the mean bytes of one.
 const MADE: usize = 1000;
@@ -26,12 +27,13 @@ pub(crate) fn measure(session: &mut Session) {
 }
 
 fn sheet(rig: &Rig, effort: Effort) -> Sheet {
-    let default = column(rig, effort, Rig::stream);
-    let small = column(rig, effort, |rig| rig.stream_of(FEW));
+    let default = column(rig, effort, None);
+    let small = column(rig, effort, Some(FEW));
     let names = [
         "made, ns p50",
         "made, ns p99",
         "bytes besides its rings, fresh",
+        "the same, where its lane's slot is new",
         "bytes besides its rings, used",
         "bytes of its rings",
     ];
@@ -50,23 +52,31 @@ fn sheet(rig: &Rig, effort: Effort) -> Sheet {
     }
 }
 
-fn column(rig: &Rig, effort: Effort, make: impl Fn(&Rig) -> Stream) -> [f64; 5] {
+fn column(rig: &Rig, effort: Effort, commands: Option<u32>) -> [f64; 6] {
+    // Of their own, so that no slot was there before.
+    let on = Streams::new(Timeline::new());
+    let make = |rig: &Rig| rig.stream_on(&on, commands);
+    let many = || -> Vec<Stream> { (0..MADE).map(|_| make(rig)).collect() };
+    // Once before, so that slots and tables are there. A slot is counted with all that a lane leaves in it for who asks
+    // later, which lies in larger blocks in part: all bytes of the first time are more by that than those of the second.
+    let (first, new) = HEAP.during(many);
+    drop(first);
+    let (streams, fresh) = HEAP.during(many);
+    let slots = (new.small_bytes + new.ring_bytes) - (fresh.small_bytes + fresh.ring_bytes);
+    let ((), used) = HEAP.during(|| exercise(rig, &streams));
+    drop(streams);
     let made = sample(effort, TOGETHER, |samples| {
         let mut streams = Vec::with_capacity(TOGETHER as usize);
         samples.time(|| streams.push(make(rig)));
     })
     .quantiles();
-    let many = || -> Vec<Stream> { (0..MADE).map(|_| make(rig)).collect() };
-    // Once before, so that slots and tables are there.
-    drop(many());
-    let (streams, fresh) = HEAP.during(many);
-    let ((), used) = HEAP.during(|| exercise(rig, &streams));
     #[expect(clippy::cast_precision_loss, reason = "bytes of a stream are few")]
     let each = |bytes: i64| bytes as f64 / MADE as f64;
     [
         made.p50,
         made.p99,
         each(fresh.small_bytes),
+        each(fresh.small_bytes + slots),
         each(fresh.small_bytes + used.small_bytes),
         each(fresh.ring_bytes + used.ring_bytes),
     ]

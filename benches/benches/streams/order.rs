@@ -6,7 +6,7 @@ use crate::{
     naive::{Event, Lane, Measured, Runtime},
     session::Session,
 };
-use piton_stream::{Stream, Waited};
+use piton_stream::{Event as Place, Stream, Waited};
 use piton_timeline::{Frontier, Reuse};
 use std::{hint::black_box, sync::Arc};
 
@@ -69,6 +69,12 @@ fn waits(session: &mut Session, effort: Effort) {
         let measured = |rig: &Rig| real(rig, effort, lanes);
         session.compare(name, Some(60.0), measured, &Wait(effort));
     }
+    session.compare(
+        "wait, real, by a writer",
+        Some(60.0),
+        |rig| real_by_writer(rig, effort),
+        &Wait(effort),
+    );
 }
 
 fn now(rig: &Rig, effort: Effort) -> Samples {
@@ -133,20 +139,46 @@ fn real(rig: &Rig, effort: Effort, lanes: usize) -> Samples {
             must(waiting.wait(&other.record()));
         }
         for _ in 0..BATCHES {
-            let place = |_| {
-                launch(&others[0], &rig.empty, &[]);
-                others[0].record()
-            };
-            let events: Vec<_> = (0..FEW).map(place).collect();
-            let mut events = events.iter();
-            samples.time(|| {
-                let waited = events.next().map(|event| must(waiting.wait(event)));
-                assert!(matches!(waited, Some(Waited::Enqueued(_))));
-            });
+            time_waits(samples, rig, &others[0], |event| must(waiting.wait(event)));
         }
         gate.open();
         must(waiting.synchronize());
     })
+}
+
+fn real_by_writer(rig: &Rig, effort: Effort) -> Samples {
+    let (other, mut waiting, mut gate) = (rig.deep_stream(), rig.deep_stream(), rig.gate());
+    sample(effort, FEW, |samples| {
+        gate.close();
+        gate.hold(&other);
+        gate.hold(&waiting);
+        let mut writer = waiting.writer();
+        for _ in 0..BATCHES {
+            time_waits(samples, rig, &other, |event| must(writer.wait(event)));
+        }
+        drop(writer);
+        gate.open();
+        must(waiting.synchronize());
+    })
+}
+
+/// Waits for new places of `other`, which is held back.
+fn time_waits(
+    samples: &mut Samples,
+    rig: &Rig,
+    other: &Stream,
+    mut wait: impl FnMut(&Place) -> Waited,
+) {
+    let place = |_| {
+        launch(other, &rig.empty, &[]);
+        other.record()
+    };
+    let events: Vec<_> = (0..FEW).map(place).collect();
+    let mut events = events.iter();
+    samples.time(|| {
+        let waited = events.next().map(&mut wait);
+        assert!(matches!(waited, Some(Waited::Enqueued(_))));
+    });
 }
 
 /// A block last used at one place of another stream, which the taker is or is not ordered after.

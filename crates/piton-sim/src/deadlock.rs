@@ -21,7 +21,6 @@
 
 use crate::{queue::QueueCore, semaphore::SemaphoreCore};
 use piton_driver::{Awaited, DevicePtr, ErrorKind, Position};
-use piton_sync::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What a stalled queue waits for.
@@ -34,44 +33,19 @@ pub(crate) enum Awaits {
     Never,
 }
 
-/// What one queue waits for, if it does: its stall's ticket, and what for.
-#[derive(Debug, Default)]
-pub(crate) struct Waits(Mutex<Option<(u64, Awaits)>>);
-
-impl Waits {
-    pub(crate) fn set(&self, ticket: u64, awaits: Awaits) {
-        let former = self.0.lock().replace((ticket, awaits));
-        drop(former);
-    }
-
-    /// The stall of `_owner` is over.
-    pub(crate) fn clear(&self, _owner: &QueueCore) {
-        let former = self.0.lock().take();
-        // Under no lock: this may be the last handle of another queue.
-        drop(former);
-    }
-
-    /// Whether it is a wait for another queue, which no trouble cuts short.
-    pub(crate) fn are_for_a_queue(&self) -> bool {
-        matches!(*self.0.lock(), Some((_, Awaits::Queue(..))))
-    }
-
-    pub(crate) fn get(&self) -> Option<(u64, Awaits)> {
-        self.0.lock().clone()
-    }
-
+impl Awaits {
     /// The same in the contract's words.
     pub(crate) fn told(&self) -> Option<Awaited> {
-        match &self.0.lock().as_ref()?.1 {
-            Awaits::Queue(queue, position) => {
+        match self {
+            Self::Queue(queue, position) => {
                 Some(Awaited::Queue(queue.id, Position::new(*position)))
             }
-            Awaits::Semaphore(semaphore, wanted) => Some(Awaited::Semaphore {
+            Self::Semaphore(semaphore, wanted) => Some(Awaited::Semaphore {
                 current: semaphore.progress.reached(),
                 wanted: *wanted,
             }),
-            Awaits::Memory(at) => Some(Awaited::Memory(*at)),
-            Awaits::Never => None,
+            Self::Memory(at) => Some(Awaited::Memory(*at)),
+            Self::Never => None,
         }
     }
 }
@@ -88,6 +62,14 @@ struct Suspect {
     helpers: Vec<Arc<QueueCore>>,
 }
 
+/// `queue` has stalled for `other`. One that does not stall itself goes on, and most do not: then there is nothing to look for.
+/// Of several queues that close a circle at once, the last to stall sees the next one stalled.
+pub(crate) fn check_wait(queue: &Arc<QueueCore>, other: &QueueCore) {
+    if other.stall.is_on() {
+        check(queue);
+    }
+}
+
 /// `queue` has stalled, or a signal was submitted behind its stall, or something that it waits for has become less likely:
 /// fails it and others with it if they are stuck.
 pub(crate) fn check(queue: &Arc<QueueCore>) {
@@ -98,7 +80,7 @@ pub(crate) fn check(queue: &Arc<QueueCore>) {
         return;
     };
     drop_free(&mut suspects);
-    let is_on = |suspect: &Suspect| suspect.queue.is_in_stall(suspect.ticket);
+    let is_on = |suspect: &Suspect| suspect.queue.stall.is(suspect.ticket);
     if !suspects.values().all(is_on) {
         return;
     }
@@ -118,7 +100,7 @@ pub(crate) fn check(queue: &Arc<QueueCore>) {
 fn leads_out(queue: &Arc<QueueCore>) -> bool {
     let mut at = Arc::clone(queue);
     for _ in 0..LONGEST_LOOK {
-        match at.waits.get() {
+        match at.stall.get() {
             None => return true,
             Some((_, Awaits::Queue(next, position))) if next.progress.reached() < position => {
                 at = next;
@@ -141,7 +123,7 @@ fn reachable(first: &Arc<QueueCore>) -> Option<Suspects> {
         if suspects.contains_key(&queue.id.0) {
             continue;
         }
-        let Some((ticket, awaits)) = queue.waits.get() else {
+        let Some((ticket, awaits)) = queue.stall.get() else {
             continue;
         };
         let Some(helpers) = helpers(&awaits) else {

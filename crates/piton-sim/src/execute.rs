@@ -125,7 +125,7 @@ fn step(queue: &Arc<QueueCore>, position: u64, runner: &mut Runner) -> Step {
     // of the reference, which is before `end` and `skip` do.
     let entry = unsafe { queue.ring.peek(position) };
     let operation = entry.command.operation();
-    queue.front.note(position, operation, entry.origin);
+    queue.consumer.front.note(position, operation, entry.origin);
     // A wait for another queue ends when that has, even where it is skipped: memory freed in this queue's order
     // may be in use by the other until then.
     if let Command::WaitQueue {
@@ -242,7 +242,7 @@ fn skip(
         Command::Launch {
             arguments: Arguments::Ring(reservation),
             ..
-        } => queue.parameters.release(*reservation),
+        } => queue.consumer.parameters.release(*reservation),
         Command::SignalSemaphore { semaphore, .. } => semaphore.settle(queue, position, false),
         _ => {}
     }

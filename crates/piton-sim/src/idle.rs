@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// How long a worker spins after it ran something, if the machine does not say.
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
+/// See [`wait_aside`].
+const ASIDE: u32 = 8;
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 32;
 const FIRST_NAP: Duration = Duration::from_micros(50);
@@ -89,10 +91,19 @@ impl Spinners {
 
     /// Spins until `is_there` or its time is up; says which. Returns at once where enough threads spin.
     pub(crate) fn spin(&self, is_there: impl Fn() -> bool) -> bool {
-        let may = self.present.fetch_add(1, Ordering::Relaxed) < self.most;
-        let found = may && wait(&is_there, self.time);
+        self.as_spinner(|| wait(&is_there, self.time)) || is_there()
+    }
+
+    /// As [`spin`](Self::spin), for what another thread writes again and again before it is as wanted: see
+    /// [`wait_aside`].
+    pub(crate) fn spin_aside(&self, is_there: impl Fn() -> bool) -> bool {
+        self.as_spinner(|| wait_aside(&is_there, self.time)) || is_there()
+    }
+
+    fn as_spinner(&self, wait: impl FnOnce() -> bool) -> bool {
+        let found = self.present.fetch_add(1, Ordering::Relaxed) < self.most && wait();
         self.present.fetch_sub(1, Ordering::Relaxed);
-        found || is_there()
+        found
     }
 }
 
@@ -104,6 +115,23 @@ fn wait(is_there: impl Fn() -> bool, time: Duration) -> bool {
                 return true;
             }
             hint::spin_loop();
+        }
+    }
+    false
+}
+
+/// Waits with looks that come the later, the longer it has waited: an [`ASIDE`]th of that apart. Each look takes a line
+/// from the thread that writes it, which then waits for it to come back; so who looks all the time slows the very thread it
+/// waits for. It is late by an [`ASIDE`]th at most.
+fn wait_aside(is_there: impl Fn() -> bool, time: Duration) -> bool {
+    let start = Instant::now();
+    let mut pauses = 0;
+    while start.elapsed() < time {
+        let apart = pauses / ASIDE + 1;
+        (0..apart).for_each(|_| hint::spin_loop());
+        pauses += apart;
+        if is_there() {
+            return true;
         }
     }
     false

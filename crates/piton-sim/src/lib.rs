@@ -104,6 +104,7 @@ mod tally;
 mod timestamp;
 mod trace;
 mod trouble;
+mod turns;
 mod urgency;
 mod virtual_memory;
 mod window;

@@ -123,7 +123,7 @@ impl Machine {
     /// How many queues wait for a counter.
     pub(crate) fn stalled_queues(&self) -> u64 {
         self.live_queues()
-            .filter(|queue| queue.is_stalled())
+            .filter(|queue| queue.stall.is_on())
             .count() as u64
     }
 

@@ -102,7 +102,7 @@ impl MemoryWaits {
     /// Sets going whoever has nothing to wait for any more: its value is there, or its stall has ended otherwise.
     fn look(&self) {
         let is_over =
-            |listener: &Listener| !listener.queue.is_in_stall(listener.ticket) || listener.is_met();
+            |listener: &Listener| !listener.queue.stall.is(listener.ticket) || listener.is_met();
         for listener in self.take(is_over) {
             listener.queue.end_stall(listener.ticket);
         }

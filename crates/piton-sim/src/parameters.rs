@@ -18,10 +18,7 @@
     reason = "bytes are handed between threads by the protocol above"
 )]
 
-use piton_sync::{
-    CachePadded,
-    atomic::{AtomicU64, Ordering},
-};
+use piton_sync::atomic::{AtomicU64, Ordering};
 use std::{fmt, ptr::NonNull, slice};
 
 /// Most bytes of arguments and extents in one launch.
@@ -55,8 +52,7 @@ pub(crate) struct Claimed {
     released: u64,
 }
 
-/// Which part of a ring is in use. In a place of its own: the consumer writes `released`, and both sides read the rest
-/// as often as they look at it.
+/// Which part of a ring is in use.
 #[derive(Debug)]
 struct Space {
     capacity: u64,
@@ -101,7 +97,7 @@ impl Space {
 
 /// The ring.
 pub(crate) struct ParameterRing {
-    space: CachePadded<Space>,
+    space: Space,
     bytes: NonNull<[u64]>,
 }
 
@@ -124,7 +120,7 @@ impl ParameterRing {
         let capacity = (commands as usize * BYTES_A_COMMAND).max(LEAST_BYTES);
         let bytes = vec![0_u64; capacity / size_of::<u64>()].into_boxed_slice();
         Self {
-            space: CachePadded::new(Space::new(capacity)),
+            space: Space::new(capacity),
             bytes: NonNull::from(Box::leak(bytes)),
         }
     }

@@ -60,7 +60,7 @@ impl Machine {
         if !self.is_abandoned.load(Ordering::Acquire) {
             return;
         }
-        let runs = |queue: &crate::queue::QueueCore| !queue.is_stalled() && !queue.is_drained();
+        let runs = |queue: &crate::queue::QueueCore| !queue.stall.is_on() && !queue.is_drained();
         if self.live_queues().any(|queue| runs(&queue)) {
             return;
         }

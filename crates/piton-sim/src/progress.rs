@@ -14,7 +14,7 @@
 
 use crate::listeners::Listeners;
 use piton_sync::{
-    CachePadded, Mutex,
+    Brief, CachePadded,
     atomic::{AtomicU64, Ordering},
 };
 use smallvec::SmallVec;
@@ -32,7 +32,7 @@ pub(crate) struct Progress<W>(CachePadded<Words<W>>);
 struct Words<W> {
     reached: AtomicU64,
     listeners: Listeners,
-    list: Mutex<List<W>>,
+    list: Brief<List<W>>,
 }
 
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl<W> Progress<W> {
         Self(CachePadded::new(Words {
             reached: AtomicU64::new(initial),
             listeners: Listeners::new(),
-            list: Mutex::new(List {
+            list: Brief::new(List {
                 watchers: Vec::new(),
                 sleepers: 0,
             }),
@@ -145,7 +145,7 @@ impl<W> Drop for Sleeper<'_, W> {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use piton_sync::{Condvar, model, thread};
+    use piton_sync::{Condvar, Mutex, model, thread};
     use std::sync::Arc;
 
     fn woken<W>(due: Option<Due<W>>) -> usize {

@@ -7,7 +7,7 @@
 //! schedules the queue, the others do nothing. The owner is the ring's consumer.
 //!
 //! # Producers
-//! Whoever submits holds `producer`: for one command, or as a writer for many. Completion needs no lock that a
+//! Whoever submits holds `producer` (`turns`): for one command, or as a writer for many. Completion needs no lock that a
 //! producer holds, so a producer may wait for room as long as it likes.
 //!
 //! # Trouble
@@ -23,7 +23,6 @@ pub(crate) use submit::SimQueue;
 
 use crate::{
     command::Entry,
-    deadlock::Waits,
     device::SimDevice,
     engine::Engine,
     front::FrontMark,
@@ -36,6 +35,7 @@ use crate::{
     shield,
     stall::Stall,
     trouble::Trouble,
+    turns::Turns,
 };
 use piton_driver::{
     ComputeUnitSet, ErrorKind, OnFailure, Operation, Origin, Position, Priority, PriorityRange,
@@ -76,7 +76,7 @@ impl Watcher {
     #[must_use = "a queue that nobody makes ready never runs"]
     fn woken(self) -> Option<Arc<QueueCore>> {
         match self {
-            Self::Queue(queue, ticket) => queue.cancel_stall(ticket).then_some(queue),
+            Self::Queue(queue, ticket) => queue.stall.end(ticket).then_some(queue),
             // A waker is the program's code: its panic is its own, not the end of a device's thread.
             Self::Waker(waker) => {
                 shield::run(|| waker.wake());
@@ -95,6 +95,13 @@ pub(crate) struct Producer {
     completed: u64,
 }
 
+/// What the owner of the front writes as it goes, and others seldom look at.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    pub(crate) front: FrontMark,
+    pub(crate) parameters: ParameterRing,
+}
+
 /// When things happened, in virtual time.
 #[derive(Debug, Default)]
 struct Times {
@@ -106,7 +113,7 @@ struct Times {
 /// A queue.
 ///
 /// What producers write with each command (`ring`, `producer`) and what the owner of the front does (`progress`,
-/// `parameters`, `front`) lies apart from each other and from what both only read.
+/// `consumer`) lies apart from each other and from what both only read.
 #[derive(Debug)]
 pub(crate) struct QueueCore {
     pub(crate) id: QueueId,
@@ -117,21 +124,20 @@ pub(crate) struct QueueCore {
     pub(crate) label: Option<Arc<str>>,
     pub(crate) on_failure: OnFailure,
     pub(crate) ring: Ring<Entry>,
-    pub(crate) parameters: ParameterRing,
     pub(crate) progress: Progress<Watcher>,
     pub(crate) trouble: Trouble,
-    pub(crate) front: CachePadded<FrontMark>,
-    pub(crate) waits: Waits,
+    pub(crate) consumer: CachePadded<Consumer>,
+    pub(crate) stall: Stall,
     pub(crate) replay: ReplayPlace,
-    producer: CachePadded<Mutex<Producer>>,
-    stall: Mutex<Stall>,
+    producer: CachePadded<Turns<Producer>>,
     /// The band that a more urgent queue lifted this one to, and until when: `band` in the low byte, the position
     /// above.
     lift: AtomicU64,
-    /// Whether a writer may have left commands unstarted. Set under the producer's lock before it publishes any, and
+    /// Whether a writer may have left commands unstarted. Set under the producer's right before it publishes any, and
     /// taken back with Release when it has started them all.
     has_writer: AtomicBool,
-    times: Mutex<Times>,
+    /// In virtual time alone.
+    times: Mutex<Option<Box<Times>>>,
 }
 
 impl QueueCore {
@@ -171,12 +177,12 @@ impl QueueCore {
 
     /// When its next command could start, in virtual time.
     pub(crate) fn ready_at(&self, submitted_at: u64) -> u64 {
-        self.times.lock().latest.max(submitted_at)
+        self.time().max(submitted_at)
     }
 
     /// When its last command ended, in virtual time.
     pub(crate) fn time(&self) -> u64 {
-        self.times.lock().latest
+        self.times.lock().as_ref().map_or(0, |times| times.latest)
     }
 
     /// As [`time`](Self::time); 0 in real time.
@@ -191,6 +197,9 @@ impl QueueCore {
     /// When `position` ended, in virtual time; its own latest time where that is forgotten.
     pub(crate) fn ended_at(&self, position: u64) -> u64 {
         let times = self.times.lock();
+        let Some(times) = &*times else {
+            return 0;
+        };
         let at = times.ends.partition_point(|(ended, _)| *ended < position);
         times.ends.get(at).map_or(times.latest, |(_, time)| *time)
     }
@@ -198,6 +207,7 @@ impl QueueCore {
     /// Notes when a command ended, in virtual time.
     pub(crate) fn note_end(&self, position: u64, time: u64) {
         let mut times = self.times.lock();
+        let times = times.get_or_insert_default();
         times.latest = time;
         times.ends.push_back((position, time));
         if times.ends.len() > REMEMBERED_ENDS {
@@ -205,23 +215,9 @@ impl QueueCore {
         }
     }
 
-    /// Starts a stall: the caller stops owning the front when a watcher with this ticket is in place.
-    pub(crate) fn begin_stall(&self) -> u64 {
-        self.stall.lock().begin()
-    }
-
-    /// Takes a stall back; `false` if somebody else has ended it and owns the front.
-    pub(crate) fn cancel_stall(&self, ticket: u64) -> bool {
-        let is_mine = self.stall.lock().end(ticket);
-        if is_mine {
-            self.waits.clear(self);
-        }
-        is_mine
-    }
-
     /// Ends the stall with this ticket, if it is still on, by making the queue ready.
     pub(crate) fn end_stall(self: &Arc<Self>, ticket: u64) {
-        if self.cancel_stall(ticket) {
+        if self.stall.end(ticket) {
             self.engine().schedule(self);
         }
     }
@@ -235,7 +231,7 @@ impl QueueCore {
 
     /// As [`doom`](Self::doom), and leaves it to the caller, who owns the front then, to make the queue ready.
     pub(crate) fn take_to_doom(&self, ticket: u64, kind: ErrorKind) -> bool {
-        let is_mine = self.cancel_stall(ticket);
+        let is_mine = self.stall.end(ticket);
         if is_mine {
             self.trouble.doom(kind);
         }
@@ -247,25 +243,24 @@ impl QueueCore {
         self.progress.reached() >= self.ring.submitted()
     }
 
-    /// Whether it waits for a counter.
-    pub(crate) fn is_stalled(&self) -> bool {
-        self.stall.lock().is_on()
-    }
-
-    /// Whether the stall with this ticket is on.
-    pub(crate) fn is_in_stall(&self, ticket: u64) -> bool {
-        self.stall.lock().is(ticket)
-    }
-
     /// Makes the queue ready if it is stalled: there is trouble for it to see.
     pub(crate) fn wake_stalled(self: &Arc<Self>) {
-        let is_mine = self.stall.lock().end_any();
-        if is_mine {
-            self.waits.clear(self);
-            self.engine().schedule(self);
-            // It may have been among those that wait for memory, which nobody may ever write again.
-            self.device.machine().memory_waits.written();
+        if self.stall.end_any() {
+            self.go_on_in_trouble();
         }
+    }
+
+    /// As [`wake_stalled`](Self::wake_stalled), unless it waits for another queue.
+    fn wake_aborted(self: &Arc<Self>) {
+        if self.stall.end_by_abort() {
+            self.go_on_in_trouble();
+        }
+    }
+
+    fn go_on_in_trouble(self: &Arc<Self>) {
+        self.engine().schedule(self);
+        // It may have been among those that wait for memory, which nobody may ever write again.
+        self.device.machine().memory_waits.written();
     }
 
     pub(crate) fn failure(&self) -> Option<QueueFailure> {

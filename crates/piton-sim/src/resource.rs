@@ -5,7 +5,7 @@
 
 use crate::ready::Ready;
 use piton_sync::{
-    Mutex,
+    Brief,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -18,14 +18,14 @@ struct State<T> {
 /// `count` equal things, and who waits for one.
 #[derive(Debug)]
 pub(crate) struct Resource<T> {
-    state: Mutex<State<T>>,
+    state: Brief<State<T>>,
     free_from: AtomicU64,
 }
 
 impl<T> Resource<T> {
     pub(crate) fn new(count: u32) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Brief::new(State {
                 free: count,
                 waiting: Ready::new(),
             }),

@@ -62,7 +62,8 @@ impl<T> fmt::Debug for Ring<T> {
 impl<T> Ring<T> {
     /// An empty ring of `capacity` slots, a power of two.
     pub(crate) fn new(capacity: u32) -> Self {
-        let slots = (0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit()));
+        // One at least: `slot` relies on it.
+        let slots = (0..capacity.max(1)).map(|_| UnsafeCell::new(MaybeUninit::uninit()));
         Self {
             slots: slots.collect(),
             tail: CachePadded::new(Tail {
@@ -143,11 +144,16 @@ impl<T> Ring<T> {
         self.tail.is_scheduled.swap(true, Ordering::AcqRel)
     }
 
+    #[inline]
     fn slot(&self, position: u64) -> &UnsafeCell<MaybeUninit<T>> {
         let mask = self.slots.len() - 1;
         // Only the low bits count, so it does not matter what a narrow machine cuts off.
         #[expect(clippy::cast_possible_truncation, reason = "masked")]
-        &self.slots[position as usize & mask]
+        let at = position as usize & mask;
+        // SAFETY: there is a slot at least, so what is masked with one less than their number is a slot's. A check that
+        // may panic would keep the command on the stack for the panic, to be moved from there: that costs a submission
+        // five nanoseconds.
+        unsafe { self.slots.get_unchecked(at) }
     }
 }
 

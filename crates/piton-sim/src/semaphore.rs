@@ -86,9 +86,9 @@ impl SemaphoreCore {
         }
         let waiting = self.waiting(value);
         if let Some(band) = waiting.iter().map(|queue| queue.band()).min() {
-            urgency::lend(band, (Arc::clone(queue), position));
+            urgency::lend(band, queue, position);
         }
-        if queue.is_stalled() {
+        if queue.stall.is_on() {
             deadlock::check(queue);
         }
     }

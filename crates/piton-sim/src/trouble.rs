@@ -42,7 +42,8 @@ struct Details {
 pub(crate) struct Trouble {
     signs: AtomicU32,
     aborted: AtomicU64,
-    details: Mutex<Details>,
+    /// Made when there is trouble for the first time.
+    details: Mutex<Option<Box<Details>>>,
 }
 
 impl Trouble {
@@ -62,7 +63,8 @@ impl Trouble {
         }
         if signs & DOOMED != 0 {
             self.signs.fetch_and(!DOOMED, Ordering::AcqRel);
-            if let Some(kind) = self.details.lock().doom.take() {
+            let mut details = self.details.lock();
+            if let Some(kind) = details.as_mut().and_then(|details| details.doom.take()) {
                 return Some(Err(kind));
             }
         }
@@ -71,7 +73,12 @@ impl Trouble {
 
     /// Keeps the first failure.
     pub(crate) fn fail(&self, failure: QueueFailure, mode: OnFailure) {
-        self.details.lock().failure.get_or_insert(failure);
+        let mut details = self.details.lock();
+        details
+            .get_or_insert_default()
+            .failure
+            .get_or_insert(failure);
+        drop(details);
         let stops = match mode {
             OnFailure::Stop => STOPPED,
             OnFailure::Continue => 0,
@@ -84,7 +91,7 @@ impl Trouble {
         if self.signs.load(Ordering::Acquire) & FAILED == 0 {
             return None;
         }
-        self.details.lock().failure
+        self.details.lock().as_ref()?.failure
     }
 
     /// Whether a failure spoils what ended at `position`, cleared since or not.
@@ -93,8 +100,10 @@ impl Trouble {
             return false;
         }
         let (details, position) = (self.details.lock(), Position::new(position));
-        details.failure.is_some_and(|met| met.position <= position)
-            || details.cleared.spoiling(position).is_some()
+        details.as_ref().is_some_and(|details| {
+            details.failure.is_some_and(|met| met.position <= position)
+                || details.cleared.spoiling(position).is_some()
+        })
     }
 
     /// Commands up to `last` that have not started end as aborted.
@@ -116,13 +125,14 @@ impl Trouble {
 
     /// The command at the front ends with `kind`. The caller owns the front.
     pub(crate) fn doom(&self, kind: ErrorKind) {
-        self.details.lock().doom = Some(kind);
+        self.details.lock().get_or_insert_default().doom = Some(kind);
         self.signs.fetch_or(DOOMED, Ordering::AcqRel);
     }
 
     /// Forgets the failure, which spoils nothing past `last`, and returns it. Everything submitted has ended.
     pub(crate) fn clear(&self, last: u64) -> Option<QueueFailure> {
         let mut details = self.details.lock();
+        let details = details.get_or_insert_default();
         let cleared = details.failure.take();
         if let Some(failure) = cleared {
             details.cleared.add(failure, Position::new(last));
@@ -137,13 +147,13 @@ impl Trouble {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::stall::Stall;
+    use crate::{deadlock::Awaits, stall::Stall};
     use piton_sync::{model, thread};
     use std::sync::Arc;
 
     struct Model {
         trouble: Trouble,
-        stall: Mutex<Stall>,
+        stall: Stall,
         ends: AtomicU32,
     }
 
@@ -160,13 +170,13 @@ mod loom_tests {
         model(|| {
             let shared = Arc::new(Model {
                 trouble: Trouble::default(),
-                stall: Mutex::new(Stall::default()),
+                stall: Stall::default(),
                 ends: AtomicU32::new(0),
             });
             let other = Arc::clone(&shared);
             let aborter = thread::spawn(move || {
                 other.trouble.abort(1);
-                let is_mine = other.stall.lock().end_any();
+                let is_mine = other.stall.end_any();
                 if is_mine {
                     other.end();
                 }
@@ -174,8 +184,8 @@ mod loom_tests {
             if shared.trouble.verdict(1).is_some() {
                 shared.end();
             } else {
-                let ticket = shared.stall.lock().begin();
-                if shared.trouble.verdict(1).is_some() && shared.stall.lock().end(ticket) {
+                let ticket = shared.stall.begin(Awaits::Never);
+                if shared.trouble.verdict(1).is_some() && shared.stall.end(ticket) {
                     shared.end();
                 }
             }

@@ -18,24 +18,29 @@ type Goal = (Arc<QueueCore>, u64);
 
 /// A queue of `band` waits for this.
 pub(crate) fn hand_on(band: usize, awaits: Awaits) {
-    if let Some(goal) = goal(awaits) {
-        lend(band, goal);
+    if let Some((queue, position)) = goal(awaits) {
+        lend(band, &queue, position);
     }
 }
 
 /// The queue is as urgent as `band` until it has ended the position, and so is whoever it waits for itself.
-pub(crate) fn lend(band: usize, (mut queue, mut position): Goal) {
-    for _ in 0..LONGEST_CHAIN {
-        if !queue.lift_to(band, position) {
-            return;
-        }
-        queue.promote(band);
-        let next = queue.waits.get().and_then(|(_, awaits)| goal(awaits));
-        let Some(next) = next else {
+pub(crate) fn lend(band: usize, queue: &Arc<QueueCore>, position: u64) {
+    let mut next = lend_to(band, queue, position);
+    for _ in 1..LONGEST_CHAIN {
+        let Some((queue, position)) = next else {
             return;
         };
-        (queue, position) = next;
+        next = lend_to(band, &queue, position);
     }
+}
+
+/// Says whom the queue waits for, if it is more urgent now than it was.
+fn lend_to(band: usize, queue: &Arc<QueueCore>, position: u64) -> Option<Goal> {
+    if !queue.lift_to(band, position) {
+        return None;
+    }
+    queue.promote(band);
+    queue.stall.get().and_then(|(_, awaits)| goal(awaits))
 }
 
 impl QueueCore {

@@ -100,6 +100,7 @@ mod semaphore;
 mod stream;
 mod submit;
 mod timestamp;
+mod visited;
 mod wait;
 mod watchdog;
 mod witness;

@@ -12,15 +12,21 @@
 //! | `failed` | under the lock, and only lowered: the first failure ever | Release |
 //! | `failure`, `forgotten` | under the lock | the lock; looked at only where `failed` says that there is something |
 //! | `submitted` | under the lock, with `completed` and no less | Release |
-//! | `queue` | taken away once, under the lock, when `completed` has reached everything submitted | the lock |
+//! | `queue` | taken away once, under the lock, when `completed` has reached everything submitted and nobody visits it (`visited`) | the lock, or the visit |
 //!
 //! **Whoever finds the queue gone finds everything complete**: the last numbers were stored under the same lock
 //! before. The queue's counter is read before its failure is asked for; the other way round a command that
 //! fails in between would be reported as done.
 //!
-//! What is known to be complete is one load. Only who must ask the queue takes the lock, since the queue goes away
-//! one day.
+//! What is known to be complete is one load. Who must ask the queue takes the lock, since the queue goes away one day; but
+//! of those who wait for it one at a time is its visitor, and takes none.
 
+#![expect(
+    unsafe_code,
+    reason = "the queue is looked at under the lock it is taken under"
+)]
+
+use crate::visited::{Visit, Visited};
 use piton_driver::{ClearedFailures, DriverError, Position, Queue, QueueFailure};
 use piton_sync::{
     Mutex,
@@ -32,24 +38,38 @@ use std::{fmt, sync::Arc};
 /// Nothing has failed while the word holds this.
 const NOT_FAILED: u64 = u64::MAX;
 
-struct Served {
-    /// The queue, until the lane has drained.
-    queue: Option<Arc<dyn Queue>>,
+#[derive(Default)]
+struct Told {
     /// The first failure that was not forgotten, once it was seen.
     failure: Option<QueueFailure>,
     forgotten: ClearedFailures,
 }
 
+/// What is under the link's lock.
+#[derive(Default)]
+struct Served {
+    /// Made when something has failed.
+    told: Option<Box<Told>>,
+}
+
 impl Served {
     /// The failure that spoils a position.
     fn spoilt_by(&self, position: Position) -> Option<QueueFailure> {
-        let past = self.forgotten.spoiling(position).copied();
-        past.or_else(|| self.failure.filter(|failure| failure.position <= position))
+        let told = self.told.as_ref()?;
+        let past = told.forgotten.spoiling(position).copied();
+        past.or_else(|| told.failure.filter(|failure| failure.position <= position))
+    }
+
+    /// The first failure that was not forgotten.
+    fn failure(&self) -> Option<QueueFailure> {
+        self.told.as_ref()?.failure
     }
 }
 
 /// See the module.
 pub(crate) struct Link {
+    /// The queue, until the lane has drained.
+    queue: Visited<Arc<dyn Queue>>,
     served: Mutex<Served>,
     completed: AtomicU64,
     failed: AtomicU64,
@@ -85,11 +105,8 @@ impl fmt::Debug for Link {
 impl Link {
     pub(crate) fn new(queue: Arc<dyn Queue>) -> Self {
         Self {
-            served: Mutex::new(Served {
-                queue: Some(queue),
-                failure: None,
-                forgotten: ClearedFailures::new(),
-            }),
+            queue: Visited::new(queue),
+            served: Mutex::new(Served::default()),
             completed: AtomicU64::new(0),
             failed: AtomicU64::new(NOT_FAILED),
             submitted: AtomicU64::new(0),
@@ -109,6 +126,14 @@ impl Link {
         self.has_completed(position) && self.failed.load(Ordering::Acquire) > position.get()
     }
 
+    /// The queue, if the position has not ended there, as its visitor: no lock. `None` says nothing, and
+    /// [`reach`](Self::reach) is to be asked.
+    #[inline]
+    pub(crate) fn visit(&self, position: Position) -> Option<Visit<'_, Arc<dyn Queue>>> {
+        let queue = self.queue.visit()?;
+        (queue.completed() < position).then_some(queue)
+    }
+
     /// What there is to wait for, asking the queue. Does not block.
     pub(crate) fn reach(&self, position: Position) -> Reach {
         let mut served = self.served.lock();
@@ -116,7 +141,7 @@ impl Link {
         if self.has_completed(position) && served.spoilt_by(position).is_none() {
             return Reach::Ended;
         }
-        match &served.queue {
+        match self.queue_of(&served) {
             Some(queue) => Reach::Wait(Arc::clone(queue)),
             None => Reach::Gone,
         }
@@ -124,7 +149,7 @@ impl Link {
 
     /// The queue, or `None` once everything is complete and the stream gone.
     pub(crate) fn queue(&self) -> Option<Arc<dyn Queue>> {
-        self.served.lock().queue.clone()
+        self.queue_of(&self.served.lock()).cloned()
     }
 
     /// Asks the queue how far it is. Does not block.
@@ -135,7 +160,7 @@ impl Link {
 
     /// How much was submitted in all.
     pub(crate) fn submitted(&self) -> Position {
-        match &self.served.lock().queue {
+        match self.queue_of(&self.served.lock()) {
             Some(queue) => queue.submitted(),
             None => Position::new(self.completed.load(Ordering::Acquire)),
         }
@@ -154,7 +179,7 @@ impl Link {
     /// from submitting. Does not block.
     pub(crate) fn forget_failure(&self) -> Result<Option<QueueFailure>, Trouble> {
         let mut served = self.served.lock();
-        let Some(queue) = served.queue.clone() else {
+        let Some(queue) = self.queue_of(&served).cloned() else {
             return Ok(None);
         };
         let (submitted, completed) = (queue.submitted(), queue.completed());
@@ -165,10 +190,11 @@ impl Link {
         self.absorb(&mut served);
         self.absorb_failure(&mut served);
         queue.clear_failure().map_err(Trouble::Driver)?;
-        let forgotten = served.failure.take();
-        if let Some(failure) = forgotten {
-            served.forgotten.add(failure, submitted);
-        }
+        let forgotten = served.told.as_mut().and_then(|told| {
+            let failure = told.failure.take()?;
+            told.forgotten.add(failure, submitted);
+            Some(failure)
+        });
         drop(served);
         Ok(forgotten)
     }
@@ -178,13 +204,14 @@ impl Link {
         let mut served = self.served.lock();
         self.absorb(&mut served);
         self.absorb_failure(&mut served);
-        served.failure
+        served.failure()
     }
 
     /// The places of the failures that positions still answer with.
     pub(crate) fn failures(&self) -> Vec<Position> {
         let served = self.served.lock();
-        let all = served.forgotten.failures().chain(&served.failure);
+        let told = served.told.iter();
+        let all = told.flat_map(|told| told.forgotten.failures().chain(&told.failure));
         all.map(|failure| failure.position).collect()
     }
 
@@ -196,24 +223,31 @@ impl Link {
 
     /// Whether the queue is still held.
     pub(crate) fn is_open(&self) -> bool {
-        self.served.lock().queue.is_some()
+        self.queue_of(&self.served.lock()).is_some()
     }
 
-    /// Lets the queue go if everything has ended; for lanes whose stream is gone, so that nothing more comes.
-    /// The queue is handed out to be dropped under no lock.
+    /// Lets the queue go if everything has ended and nobody visits it; for lanes whose stream is gone, so that nothing
+    /// more comes. The queue is handed out to be dropped under no lock.
     pub(crate) fn close_if_drained(&self) -> Option<Arc<dyn Queue>> {
         let mut served = self.served.lock();
         self.absorb(&mut served);
-        let submitted = served.queue.as_ref()?.submitted().get();
+        let submitted = self.queue_of(&served)?.submitted().get();
         if self.completed.load(Ordering::Acquire) < submitted {
             return None;
         }
-        served.queue.take()
+        // SAFETY: the lock is held, and what was borrowed under it is not used any more.
+        unsafe { self.queue.take() }
+    }
+
+    /// The queue, for whoever has the lock.
+    fn queue_of<'a>(&'a self, _held: &'a Served) -> Option<&'a Arc<dyn Queue>> {
+        // SAFETY: what is under the lock is borrowed for as long.
+        unsafe { self.queue.get() }
     }
 
     /// Stores what the queue says. The counter comes first: see the module.
     fn absorb(&self, served: &mut Served) {
-        let Some(queue) = &served.queue else {
+        let Some(queue) = self.queue_of(served) else {
             return;
         };
         let completed = queue.completed().get();
@@ -226,11 +260,10 @@ impl Link {
     }
 
     fn absorb_failure(&self, served: &mut Served) {
-        if served.failure.is_none()
-            && let Some(queue) = &served.queue
-            && let Some(failure) = queue.failure()
+        if served.failure().is_none()
+            && let Some(failure) = self.queue_of(served).and_then(|queue| queue.failure())
         {
-            served.failure = Some(failure);
+            served.told.get_or_insert_default().failure = Some(failure);
             // The first ever: what was forgotten is looked up behind it.
             self.failed
                 .fetch_min(failure.position.get(), Ordering::Release);

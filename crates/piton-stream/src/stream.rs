@@ -49,6 +49,7 @@ impl Stream {
 
     /// The place after everything submitted so far; in a capture, where nothing is, the place before it. One load,
     /// of the queue's own count.
+    #[inline]
     pub fn now(&self) -> Timepoint {
         self.lane().at(self.queue().submitted().get())
     }
@@ -198,10 +199,12 @@ impl Stream {
         self.registry().witness().map(|witness| witness.sanitizer())
     }
 
+    #[inline]
     pub(crate) fn lane(&self) -> &Lane {
         &self.parts.lane
     }
 
+    #[inline]
     pub(crate) fn queue(&self) -> &dyn Queue {
         &*self.parts.queue
     }

@@ -18,7 +18,7 @@ use crate::{
 };
 use piton_driver::{Command, Origin, Position, Queue};
 use piton_timeline::{Frontier, Timepoint};
-use std::{future::Future, panic::Location, sync::Arc};
+use std::{future::Future, mem, panic::Location, sync::Arc};
 
 /// A wait for a place of a lane, to be left out, made, or written down in a capture.
 pub(crate) struct WaitWork<'a, D> {
@@ -26,6 +26,8 @@ pub(crate) struct WaitWork<'a, D> {
     point: Timepoint,
     captured: Option<&'a CapturedPlace>,
     door: D,
+    /// The clock has just been asked, and did not know of an order.
+    was_asked: bool,
 }
 
 impl<'a, D: Door> WaitWork<'a, D> {
@@ -35,14 +37,55 @@ impl<'a, D: Door> WaitWork<'a, D> {
             point: event.timepoint(),
             captured: event.captured().map(|place| &**place),
             door,
+            was_asked: false,
         }
+    }
+
+    /// Makes the wait for a place of a queue.
+    #[inline]
+    fn submit(
+        &mut self,
+        stream: &Stream,
+        (queue, position): (&(dyn Queue + 'static), Position),
+        origin: Origin,
+    ) -> Result<Submission<Waited>, StreamError> {
+        let point = self.point;
+        let command = Command::WaitQueue {
+            queue,
+            position,
+            inherits: true,
+        };
+        let taken = stream.put(Submitted::Wait(point), origin, || {
+            // SAFETY: the command names no memory.
+            unsafe { self.door.submit(&command, origin) }
+        })?;
+        Ok(taken.map(|at| stream.waited(point, at)))
+    }
+
+    /// As the rest of `offer`, where the queue must be asked under a lock.
+    #[cold]
+    fn reach(
+        &mut self,
+        stream: &Stream,
+        origin: Origin,
+    ) -> Result<Submission<Waited>, StreamError> {
+        let (state, point) = (self.state, self.point);
+        let position = state.position(point);
+        match state.link().reach(position) {
+            Reach::Wait(queue) => return self.submit(stream, (&*queue, position), origin),
+            Reach::Ended => state.learn(point),
+            // The lane drained and let its queue go: it is complete.
+            Reach::Gone => state.outcome(point)?,
+        }
+        stream.tell_left_out(point);
+        Ok(Submission::Accepted(Waited::Done))
     }
 }
 
 impl<D: Door> Work for WaitWork<'_, D> {
     type Output = Waited;
 
-    // Inlined with `need`: a result that is written in one function and moved by the next costs more than the wait.
+    // Inlined with `submit`: a result that is written in one function and moved by the next costs more than the wait.
     #[inline]
     fn offer(
         &mut self,
@@ -60,23 +103,18 @@ impl<D: Door> Work for WaitWork<'_, D> {
             let waited = stream.wait_outside(&recording, has_ended_well, point, origin);
             return waited.map(Submission::Accepted);
         }
-        let (queue, position) = match stream.need(state, point)? {
-            Need::Nothing(waited) => {
-                stream.tell_left_out(point);
-                return Ok(Submission::Accepted(waited));
-            }
-            Need::Command(queue, position) => (queue, position),
-        };
-        let command = Command::WaitQueue {
-            queue: &*queue,
-            position,
-            inherits: true,
-        };
-        let taken = stream.put(Submitted::Wait(point), origin, || {
-            // SAFETY: the command names no memory.
-            unsafe { self.door.submit(&command, origin) }
-        })?;
-        Ok(taken.map(|at| stream.waited(point, at)))
+        if !mem::take(&mut self.was_asked)
+            && let Some(waited) = stream.known_of(state, point)
+        {
+            stream.tell_left_out(point);
+            return Ok(Submission::Accepted(waited));
+        }
+        state.not_forked()?;
+        let position = state.position(point);
+        match state.link().visit(position) {
+            Some(queue) => self.submit(stream, (&**queue, position), origin),
+            None => self.reach(stream, origin),
+        }
     }
 }
 
@@ -104,11 +142,6 @@ impl<D: Door> Work for OrderWork<'_, D> {
     }
 }
 
-enum Need {
-    Nothing(Waited),
-    Command(Arc<dyn Queue>, Position),
-}
-
 impl Stream {
     /// Later commands of this stream start when the event is reached. Holds no host thread.
     ///
@@ -125,7 +158,9 @@ impl Stream {
             self.tell_left_out(event.timepoint());
             return Ok(waited);
         }
-        self.admit(self.wait_work(event), Location::caller())
+        let mut work = self.wait_work(event);
+        work.was_asked = true;
+        self.admit(work, Location::caller())
     }
 
     /// As [`wait`](Self::wait), and never blocks.
@@ -239,27 +274,9 @@ impl Stream {
             point,
             captured: None,
             door: self.queue(),
+            was_asked: false,
         };
         self.admit(work, origin)
-    }
-
-    /// Whether a command is needed, and on which queue. No lock where the clock or a known end says that none is.
-    #[inline]
-    fn need(&self, state: &LaneState, point: Timepoint) -> Result<Need, StreamError> {
-        if let Some(waited) = self.known_of(state, point) {
-            return Ok(Need::Nothing(waited));
-        }
-        let position = state.position(point);
-        state.not_forked()?;
-        match state.link().reach(position) {
-            Reach::Ended => {
-                state.learn(point);
-                Ok(Need::Nothing(Waited::Done))
-            }
-            Reach::Wait(queue) => Ok(Need::Command(queue, position)),
-            // The lane drained and let its queue go: it is complete.
-            Reach::Gone => state.outcome(point).map(|()| Need::Nothing(Waited::Done)),
-        }
     }
 
     /// What is known of a wait for an event before it is work: no more than a few loads, and nothing to move.
@@ -291,7 +308,7 @@ impl Stream {
         if self.registry().has_ended_well(point) {
             return Some(Waited::Done);
         }
-        // What has ended and failed is left to `need`, and so is a point of its own, which may not be one yet.
+        // What has ended and failed is left to `WaitWork`, and so is a point of its own, which may not be one yet.
         let is_pending = !self.registry().timeline().is_known_complete(point);
         let is_ordered = point.lane != self.id() && self.lane().is_ordered_after(point);
         (is_pending && is_ordered).then_some(Waited::Ordered)
@@ -314,8 +331,7 @@ impl Stream {
             seq: at.seq.saturating_sub(1),
             ..at
         };
-        let timeline = self.registry().timeline();
-        timeline.note_wait(self.id(), point, after);
+        self.lane().note_wait(point, after);
         Waited::Enqueued(at)
     }
 }

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | count or publish | [`atomic`] |
 //! | exclude others | [`Mutex`], [`Condvar`] |
+//! | exclude others for a few dozen instructions | [`Brief`] |
 //! | read or write a word of a device's memory | [`foreign`] |
 //! | hand out memory that a protocol guards | [`UnsafeCell`] |
 //! | start a thread | [`thread`] |
@@ -26,6 +27,8 @@
 //! The switch is `cfg(loom)` alone. A dependency is never built with `cfg(test)`, so a door that also asked
 //! for `test` would hand std primitives to the model.
 
+#[cfg(any(not(loom), test))]
+mod brief;
 pub mod foreign;
 #[cfg(not(loom))]
 mod fork;
@@ -40,12 +43,14 @@ mod imp;
 mod imp;
 
 #[cfg(not(loom))]
+pub use brief::{Brief, BriefGuard};
+#[cfg(not(loom))]
 pub use fork::ForkMark;
-#[cfg(loom)]
-pub use imp::ForkMark;
 pub use imp::{
     Condvar, Mutex, MutexGuard, UnsafeCell, WaitTimeoutResult, atomic, hint, model, thread,
 };
+#[cfg(loom)]
+pub use imp::{ForkMark, Mutex as Brief, MutexGuard as BriefGuard};
 
 pub use crossbeam_utils::CachePadded;
 pub use prefetch::prefetch_for_write;

@@ -8,8 +8,8 @@ pub use loom::{hint, thread};
 /// Atomic integers and their orderings.
 pub mod atomic {
     pub use loom::sync::atomic::{
-        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-        fence,
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+        Ordering, fence,
     };
 }
 

@@ -6,8 +6,8 @@ pub use std::{hint, thread};
 /// Atomic integers and their orderings.
 pub mod atomic {
     pub use std::sync::atomic::{
-        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-        fence,
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize,
+        Ordering, fence,
     };
 }
 

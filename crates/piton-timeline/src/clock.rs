@@ -17,6 +17,7 @@
 //! # Invariants
 //! - Of one slot there is at most one newest fact, and its seq only grows until it is dropped.
 //! - A fact is among the replaced ones before the fact that replaces it can be seen.
+//! - A cell of `near` with a fact has its bit in `used` by the time the right to write is given back.
 //!
 //! # Protocol
 //! Readers take no lock: [`Facts`] says why. Writers hold `books`. A writer reads another lane's facts as any
@@ -26,8 +27,11 @@ use crate::{
     facts::{Fact, Facts},
     place::Place,
 };
-use piton_sync::{Mutex, MutexGuard};
-use std::{ops::Range, sync::OnceLock};
+use piton_sync::{
+    Brief, BriefGuard,
+    atomic::{AtomicU16, Ordering},
+};
+use std::{iter, ops::Range, sync::OnceLock};
 
 /// Slots known without a second table.
 #[cfg(not(loom))]
@@ -44,36 +48,67 @@ const NEAR: usize = 1;
 const FAR: usize = 1;
 #[cfg(loom)]
 const PAST: usize = 1;
+const _: () = assert!(256 % PAST == 0, "counted in a byte");
 
 /// What only writers know.
 #[derive(Debug, Default)]
 struct Books {
-    /// The cell of `past` that is overwritten next.
-    next_past: usize,
-    /// A bit for each cell whose slot the lane itself has waited for: first those of `near`, then of `far`.
-    direct: u128,
+    /// How many facts were replaced, as far as it fits: which cell of `past` is overwritten next.
+    replaced: u8,
+    /// A bit for each cell whose slot the lane itself has waited for.
+    near_direct: u16,
+    far_direct: u64,
+}
+
+const _: () = assert!(NEAR <= 16 && FAR <= 64, "a bit a cell");
+
+impl Books {
+    fn is_direct(&self, cell: Cell) -> bool {
+        match cell.0.checked_sub(NEAR) {
+            None => self.near_direct & (1 << cell.0) != 0,
+            Some(at) => self.far_direct & (1 << at) != 0,
+        }
+    }
+
+    fn set_direct(&mut self, cell: Cell, is_direct: bool) {
+        match cell.0.checked_sub(NEAR) {
+            None => {
+                self.near_direct &= !(1 << cell.0);
+                self.near_direct |= u16::from(is_direct) << cell.0;
+            }
+            Some(at) => {
+                self.far_direct &= !(1 << at);
+                self.far_direct |= u64::from(is_direct) << at;
+            }
+        }
+    }
 }
 
 /// One lane's clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
     near: Facts<NEAR>,
+    /// A bit for each cell of `near` that was ever used by the slot's lane, so that whoever waits for a lane that knows of few
+    /// others looks at few cells. Set after the cell: who misses a bit learns less.
+    used: AtomicU16,
     far: OnceLock<Box<Facts<FAR>>>,
     past: OnceLock<Box<Facts<PAST>>>,
-    books: Mutex<Books>,
+    books: Brief<Books>,
 }
 
 impl Clock {
     pub(crate) fn new() -> Self {
         Self {
             near: Facts::new(),
+            used: AtomicU16::new(0),
             far: OnceLock::new(),
             past: OnceLock::new(),
-            books: Mutex::new(Books::default()),
+            books: Brief::new(Books::default()),
         }
     }
 
     /// Whether the lane's submissions to come are ordered after seq `seq` of slot `slot`.
+    #[inline]
     pub(crate) fn covers(&self, slot: u32, seq: u64) -> bool {
         self.near.covers(slot, seq) || self.far.get().is_some_and(|far| far.covers(slot, seq))
     }
@@ -83,7 +118,7 @@ impl Clock {
     pub(crate) fn before(&self, at: u64, mut learn: impl FnMut(Place)) {
         let far = self.far.get().into_iter().flat_map(|far| far.iter());
         let mut has_newer = false;
-        for fact in self.near.iter().chain(far) {
+        for fact in self.near_facts().chain(far) {
             if fact.after < at {
                 learn(fact.place);
             } else {
@@ -94,6 +129,17 @@ impl Clock {
             let past = past.iter().filter(|fact| fact.after < at);
             past.for_each(|fact| learn(fact.place));
         }
+    }
+
+    fn near_facts(&self) -> impl Iterator<Item = Fact> + '_ {
+        let mut used = self.used.load(Ordering::Acquire);
+        let cells = iter::from_fn(move || {
+            let cell = (used != 0).then(|| used.trailing_zeros() as usize)?;
+            used &= used - 1;
+            Some(cell)
+        });
+        let facts = cells.map(|cell| self.near.get(cell));
+        facts.filter(|fact| !fact.place.is_nowhere())
     }
 
     /// The right to write.
@@ -111,7 +157,7 @@ impl Clock {
 /// Who holds it writes the clock.
 pub(crate) struct Pen<'a> {
     clock: &'a Clock,
-    books: MutexGuard<'a, Books>,
+    books: BriefGuard<'a, Books>,
 }
 
 /// A cell of `near`, or one of `far` counted from where `near` ends.
@@ -122,7 +168,7 @@ impl Pen<'_> {
     /// The lane has waited for a place itself.
     pub(crate) fn wait(&mut self, fact: Fact, is_done: impl Fn(Place) -> bool) {
         if let Some(cell) = self.put(fact, true, is_done) {
-            self.books.direct |= 1 << cell.0;
+            self.books.set_direct(cell, true);
         }
     }
 
@@ -133,6 +179,7 @@ impl Pen<'_> {
 
     /// Forgets everything: a new lane has the slot.
     pub(crate) fn clear(&mut self) {
+        self.clock.used.store(0, Ordering::Release);
         self.clock.near.clear();
         if let Some(past) = self.clock.past.get() {
             past.clear();
@@ -140,7 +187,7 @@ impl Pen<'_> {
         if let Some(far) = self.clock.far.get() {
             far.clear();
         }
-        self.books.direct = 0;
+        (self.books.near_direct, self.books.far_direct) = (0, 0);
     }
 
     /// Writes a fact down. What is done may be dropped for it. Returns where the newest fact about its slot
@@ -157,7 +204,7 @@ impl Pen<'_> {
         let slot = fact.place.slot();
         let Some(cell) = self.find(slot) else {
             let cell = self.room(slot, is_direct, is_done)?;
-            self.books.direct &= !(1 << cell.0);
+            self.books.set_direct(cell, false);
             self.set(cell, fact);
             return Some(cell);
         };
@@ -173,8 +220,8 @@ impl Pen<'_> {
 
     fn remember(&mut self, fact: Fact) {
         let past = self.clock.past.get_or_init(|| Box::new(Facts::new()));
-        past.set(self.books.next_past, fact);
-        self.books.next_past = (self.books.next_past + 1) % PAST;
+        past.set(usize::from(self.books.replaced) % PAST, fact);
+        self.books.replaced = self.books.replaced.wrapping_add(1);
     }
 
     /// Where the newest fact about a slot stands.
@@ -207,7 +254,7 @@ impl Pen<'_> {
     }
 
     fn is_direct(&self, cell: Cell) -> bool {
-        self.books.direct & (1 << cell.0) != 0
+        self.books.is_direct(cell)
     }
 
     fn get(&self, cell: Cell) -> Fact {
@@ -219,7 +266,11 @@ impl Pen<'_> {
 
     fn set(&self, cell: Cell, fact: Fact) {
         match cell.0.checked_sub(NEAR) {
-            None => self.clock.near.set(cell.0, fact),
+            None => {
+                self.clock.near.set(cell.0, fact);
+                let used = self.clock.used.load(Ordering::Relaxed);
+                self.clock.used.store(used | 1 << cell.0, Ordering::Release);
+            }
             Some(at) => self.far().set(at, fact),
         }
     }

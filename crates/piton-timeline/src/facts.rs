@@ -56,6 +56,7 @@ impl<const CELLS: usize> Facts<CELLS> {
     ///
     /// Slots that follow each other fall into different buckets, and so do those that are a power of two apart:
     /// lanes are often made in turn for each of several devices.
+    #[inline]
     pub(crate) fn bucket(slot: u32) -> Range<usize> {
         let folded = (slot ^ (slot >> 4) ^ (slot >> 8) ^ (slot >> 12)) as usize;
         let first = folded % Self::BUCKETS * WAYS;
@@ -63,6 +64,7 @@ impl<const CELLS: usize> Facts<CELLS> {
     }
 
     /// Whether some fact says that later submissions are ordered after seq `seq` of slot `slot`.
+    #[inline]
     pub(crate) fn covers(&self, slot: u32, seq: u64) -> bool {
         let bucket = &self.places[Self::bucket(slot)];
         bucket

@@ -65,6 +65,7 @@ impl Lane {
     }
 
     /// The place after the `n`-th submission of this lane, from 1. Zero is its beginning.
+    #[inline]
     pub fn at(&self, n: u64) -> Timepoint {
         Timepoint {
             lane: self.id,
@@ -95,6 +96,13 @@ impl Lane {
     /// As [`Timeline::wait_need`] for this lane, without looking its slot up.
     pub fn wait_need(&self, point: Timepoint) -> WaitNeed {
         self.timeline.need(self.id, || Some(self.slot()), point)
+    }
+
+    /// As [`Timeline::note_wait`] for this lane, without looking its slot up.
+    #[inline]
+    pub fn note_wait(&self, point: Timepoint, after: Timepoint) {
+        self.timeline
+            .note(self.id, || Some(self.slot()), point, after);
     }
 
     /// Whether what this lane submits from now on is ordered after the point: because the point is its own, or by

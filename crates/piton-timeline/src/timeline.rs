@@ -162,8 +162,19 @@ impl Timeline {
     /// Allocates nothing, but for two tables that a lane's clock gets once: a small one when it first replaces what it
     /// knew, and one of a kilobyte when it first knows of more than sixteen others.
     pub fn note_wait(&self, lane: LaneId, point: Timepoint, after: Timepoint) {
-        let (Some(waiter), Some(awaited)) = (self.slot(lane.index), self.slot(point.lane.index))
-        else {
+        self.note(lane, || self.slot(lane.index), point, after);
+    }
+
+    /// As [`note_wait`](Self::note_wait), for a lane whose slot `waiter` finds.
+    #[inline]
+    pub(crate) fn note<'a>(
+        &'a self,
+        lane: LaneId,
+        waiter: impl FnOnce() -> Option<&'a Slot>,
+        point: Timepoint,
+        after: Timepoint,
+    ) {
+        let (Some(waiter), Some(awaited)) = (waiter(), self.slot(point.lane.index)) else {
             return;
         };
         if lane.index == point.lane.index {
@@ -182,7 +193,31 @@ impl Timeline {
     /// than two points that must be waited for.
     ///
     /// Without a taker (host access, or memory handed to nobody in particular) the answer is `Now` or `No`.
+    #[inline]
     pub fn reuse(&self, uses: &Frontier, taker: Option<LaneId>) -> Reuse {
+        // Most memory was last used at one place, by which most of it is free: no calls, and nothing to keep over them.
+        if let (Some(lane), Some(point)) = (taker, uses.single())
+            && self.is_known_free(lane, point)
+        {
+            return Reuse::Now;
+        }
+        self.reuse_of_any(uses, taker)
+    }
+
+    /// Whether memory last used at the point is free for `lane`, from what is known.
+    #[inline]
+    fn is_known_free(&self, lane: LaneId, point: Timepoint) -> bool {
+        let Some(awaited) = self.slot(point.lane.index) else {
+            return false;
+        };
+        let is_ordered = |slot: &Slot| slot.is_ordered(lane, point.lane.index, point.seq);
+        awaited.done() >= point.seq
+            || point.lane == lane
+            || self.slot(lane.index).is_some_and(is_ordered)
+    }
+
+    /// As [`reuse`](Self::reuse), for any number of points, asking sources.
+    fn reuse_of_any(&self, uses: &Frontier, taker: Option<LaneId>) -> Reuse {
         let points = uses.points();
         let Some(lane) = taker else {
             return if points.iter().all(|point| self.is_complete(*point)) {
@@ -191,21 +226,29 @@ impl Timeline {
                 Reuse::No
             };
         };
-        let waiter = || self.slot(lane.index);
-        let is_needed = |point: &&Timepoint| {
-            point.lane != lane && matches!(self.need(lane, waiter, **point), WaitNeed::Wait(_))
-        };
-        let mut points = points.iter();
-        match points.find(is_needed) {
+        match points.iter().position(|point| self.holds_up(lane, point)) {
             None => Reuse::Now,
-            Some(first) => {
-                let mut waits = Frontier::from(*first);
-                points
-                    .filter(is_needed)
-                    .for_each(|point| waits.insert(*point));
-                Reuse::AfterWait(waits)
-            }
+            Some(first) => self.after_waits(lane, &points[first..]),
         }
+    }
+
+    /// Whether `lane` must wait before it takes memory that was used at the point.
+    #[inline]
+    fn holds_up(&self, lane: LaneId, point: &Timepoint) -> bool {
+        let waiter = || self.slot(lane.index);
+        point.lane != lane && matches!(self.need(lane, waiter, *point), WaitNeed::Wait(_))
+    }
+
+    /// The answer where the first of `points` must be waited for. Apart, so that `Now` costs no more than finding out.
+    #[inline(never)]
+    fn after_waits(&self, lane: LaneId, points: &[Timepoint]) -> Reuse {
+        let Some((first, rest)) = points.split_first() else {
+            return Reuse::Now;
+        };
+        let mut waits = Frontier::from(*first);
+        let needed = rest.iter().filter(|point| self.holds_up(lane, point));
+        needed.for_each(|point| waits.insert(*point));
+        Reuse::AfterWait(waits)
     }
 
     #[inline]

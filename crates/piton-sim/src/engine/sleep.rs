@@ -166,7 +166,7 @@ impl<T> Shared<T> {
         !self.is_virtual()
             && self
                 .spinners
-                .spin(|| is_met() || self.pending.load(Ordering::Relaxed) > 0)
+                .spin_aside(|| is_met() || self.pending.load(Ordering::Relaxed) > 0)
     }
 
     /// Sleeps until woken, unless the condition holds or there is something to run.

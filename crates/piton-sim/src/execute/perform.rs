@@ -46,14 +46,16 @@ pub(super) fn perform(
                     &bytemuck::cast_slice(words)[..usize::from(*length)]
                 }
                 // SAFETY: the front is the caller's, and the reservation is released after the last use of the bytes.
-                Arguments::Ring(reservation) => unsafe { queue.parameters.get(*reservation) },
+                Arguments::Ring(reservation) => unsafe {
+                    queue.consumer.parameters.get(*reservation)
+                },
                 Arguments::Own(bytes) => bytes,
             };
             // SAFETY: the command has not ended.
             let kernel = unsafe { kernel.get() };
             let result = launch(queue, position, (kernel, *grid), bytes);
             if let (Some(_), Arguments::Ring(reservation)) = (&result, arguments) {
-                queue.parameters.release(*reservation);
+                queue.consumer.parameters.release(*reservation);
             }
             // Success apart: to move a result of which only the tag was written costs more than the kernel's call.
             match result {

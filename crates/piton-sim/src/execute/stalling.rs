@@ -29,13 +29,14 @@ pub(super) fn on_queue(
     if other.progress.reached() >= awaited {
         return None;
     }
+    // Once the stall is in place the command may be gone, and what it names with it.
     let other = Arc::clone(other);
     let awaits = Awaits::Queue(Arc::clone(&other), awaited);
     let step = hang(queue, &other.progress, awaited, awaits)?;
     other.start_what_is_awaited();
-    urgency::lend(queue.band(), (other, awaited));
+    urgency::lend(queue.band(), &other, awaited);
     if queue.device.machine().is_watched() {
-        deadlock::check(queue);
+        deadlock::check_wait(queue, &other);
     }
     Some(step)
 }
@@ -64,11 +65,10 @@ pub(super) fn on_semaphore(
 /// Waits for a value in memory. An address that is not there any more is no reason to wait: the command then ends
 /// with the error.
 pub(super) fn on_memory(queue: &Arc<QueueCore>, position: u64, wait: MemoryWait) -> Option<Step> {
-    let ticket = queue.begin_stall();
-    queue.waits.set(ticket, Awaits::Memory(wait.at));
+    let ticket = queue.stall.begin(Awaits::Memory(wait.at));
     let machine = queue.device.machine();
     if !machine.memory_waits.watch(queue, ticket, wait) {
-        return if queue.cancel_stall(ticket) {
+        return if queue.stall.end(ticket) {
             None
         } else {
             Some(Step::Waits)
@@ -80,8 +80,7 @@ pub(super) fn on_memory(queue: &Arc<QueueCore>, position: u64, wait: MemoryWait)
 
 /// Waits for nothing: only trouble ends the stall.
 pub(super) fn for_ever(queue: &Arc<QueueCore>, position: u64) -> Step {
-    let ticket = queue.begin_stall();
-    queue.waits.set(ticket, Awaits::Never);
+    let _ticket = queue.stall.begin(Awaits::Never);
     wake_if_in_trouble(queue, position);
     Step::Waits
 }
@@ -92,11 +91,10 @@ fn hang(
     number: u64,
     awaits: Awaits,
 ) -> Option<Step> {
-    let ticket = queue.begin_stall();
-    queue.waits.set(ticket, awaits);
+    let ticket = queue.stall.begin(awaits);
     match awaited.watch(number, Watcher::Queue(Arc::clone(queue), ticket)) {
         Ok(()) => Some(Step::Waits),
-        Err(_) if queue.cancel_stall(ticket) => None,
+        Err(_) if queue.stall.end(ticket) => None,
         Err(_) => Some(Step::Waits),
     }
 }

@@ -1,14 +1,15 @@
 //! Making queues: priorities, cores, and the hardware queue each is placed on.
 
-use super::{PRIORITIES, QueueCore, SimQueue};
+use super::{Consumer, PRIORITIES, QueueCore, SimQueue};
 use crate::{
-    deadlock::Waits,
     device::SimDevice,
+    front::FrontMark,
     graph::ReplayPlace,
     machine::{DEFAULT_COMMANDS, DeviceCore, HardwareLoad, MAX_QUEUES, QUEUE_COMMANDS},
     parameters::ParameterRing,
     progress::Progress,
     ring::Ring,
+    stall::Stall,
     trouble::Trouble,
 };
 use piton_driver::{
@@ -44,14 +45,15 @@ impl Queues for SimDevice {
             label: options.label.clone(),
             on_failure: options.on_failure,
             ring: Ring::new(commands),
-            parameters: ParameterRing::new(commands),
             progress: Progress::new(0),
             trouble: Trouble::default(),
-            front: CachePadded::default(),
-            waits: Waits::default(),
+            consumer: CachePadded::new(Consumer {
+                front: FrontMark::default(),
+                parameters: ParameterRing::new(commands),
+            }),
+            stall: Stall::default(),
             replay: ReplayPlace::default(),
             producer: CachePadded::default(),
-            stall: Mutex::default(),
             lift: AtomicU64::new(0),
             has_writer: AtomicBool::new(false),
             times: Mutex::default(),

@@ -67,13 +67,17 @@ impl QueueCore {
                 words: bytemuck::cast(inline_bytes(packed, extents)),
             });
         }
-        if !self.parameters.holds(length) {
+        if !self.consumer.parameters.holds(length) {
             let own = [packed, extents].concat().into_boxed_slice();
             return Some(Arguments::Own(own));
         }
         let claimed = &mut producer.claimed;
         // SAFETY: whoever has the producer is the only one, and the size was asked about.
-        let reservation = unsafe { self.parameters.push(claimed, packed, launch.extents) }?;
+        let reservation = unsafe {
+            self.consumer
+                .parameters
+                .push(claimed, packed, launch.extents)
+        }?;
         Some(Arguments::Ring(reservation))
     }
 
@@ -126,7 +130,7 @@ impl QueueCore {
         make: impl FnOnce() -> Option<Command>,
     ) -> Admission {
         self.engine().while_submitting(|| {
-            let mut producer = self.producer.lock();
+            let mut producer = self.producer.take();
             if !self.has_room(&mut producer) {
                 return Admission::Full;
             }
@@ -143,10 +147,7 @@ impl QueueCore {
 
     /// An abort is in place: a stall that it may end, ends.
     fn end_stall_by_abort(self: &Arc<Self>) {
-        if self.waits.are_for_a_queue() {
-            return;
-        }
-        self.wake_stalled();
+        self.wake_aborted();
         self.engine().share();
     }
 }
@@ -196,26 +197,36 @@ impl SimQueue {
     }
 
     /// Puts a command into the ring, without starting it. The caller has passed the gate.
+    ///
+    /// Launches and waits go ways of their own: a command that is made in one place and moved to the ring from there costs
+    /// a quarter of its submission.
     pub(super) fn put(
         &self,
         producer: &mut Producer,
         command: &contract::Command<'_>,
         origin: Origin,
     ) -> Result<Admission, DriverError> {
-        let (core, operation) = (&self.core, command.operation());
-        let contract::Command::Launch(launch) = command else {
-            let command = self.check(command, operation)?;
-            if !core.has_room(producer) {
-                return Ok(Admission::Full);
-            }
-            // SAFETY: the producer is the caller's, and there is room.
-            return Ok(Admission::Accepted(unsafe {
-                core.publish(command, origin)
-            }));
-        };
+        match *command {
+            contract::Command::Launch(ref launch) => self.put_launch(producer, launch, origin),
+            contract::Command::WaitQueue {
+                queue,
+                position,
+                inherits,
+            } => self.put_wait(producer, (queue, position), inherits, origin),
+            _ => self.put_other(producer, command, origin),
+        }
+    }
+
+    fn put_launch(
+        &self,
+        producer: &mut Producer,
+        launch: &Launch<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        let core = &self.core;
         let kernel = self
             .check_launch(producer, launch)
-            .map_err(|kind| core.device.error(kind, operation))?;
+            .map_err(|kind| core.device.error(kind, Operation::Launch))?;
         if !core.has_room(producer) {
             return Ok(Admission::Full);
         }
@@ -233,7 +244,45 @@ impl SimQueue {
         Ok(Admission::Accepted(position))
     }
 
-    /// Checks a command that is no launch, and takes hold of what it names.
+    fn put_wait(
+        &self,
+        producer: &mut Producer,
+        (other, position): (&dyn Queue, Position),
+        inherits: bool,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        let other = self.check_wait(other, position)?;
+        if !self.core.has_room(producer) {
+            return Ok(Admission::Full);
+        }
+        let command = Command::WaitQueue {
+            queue: Arc::clone(other),
+            position: position.get(),
+            inherits,
+        };
+        // SAFETY: the producer is the caller's, and there is room.
+        Ok(Admission::Accepted(unsafe {
+            self.core.publish(command, origin)
+        }))
+    }
+
+    fn put_other(
+        &self,
+        producer: &mut Producer,
+        command: &contract::Command<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        let command = self.check(command, command.operation())?;
+        if !self.core.has_room(producer) {
+            return Ok(Admission::Full);
+        }
+        // SAFETY: the producer is the caller's, and there is room.
+        Ok(Admission::Accepted(unsafe {
+            self.core.publish(command, origin)
+        }))
+    }
+
+    /// Checks a command that is no launch nor a wait for a queue, and takes hold of what it names.
     fn check(
         &self,
         command: &contract::Command<'_>,
@@ -265,15 +314,6 @@ impl SimQueue {
             } => Command::Fill {
                 dst: device.check_fill(dst, pattern, bytes)?,
                 pattern,
-            },
-            contract::Command::WaitQueue {
-                queue,
-                position,
-                inherits,
-            } => Command::WaitQueue {
-                queue: self.check_wait(queue, position)?,
-                position: position.get(),
-                inherits,
             },
             contract::Command::WaitSemaphore { semaphore, value } => Command::WaitSemaphore {
                 semaphore: device.own_semaphore(semaphore, operation)?,
@@ -319,21 +359,24 @@ impl SimQueue {
         self.core.device.device_range(at, value.bytes(), operation)
     }
 
-    fn check_wait(
+    #[inline]
+    fn check_wait<'q>(
         &self,
-        other: &dyn Queue,
+        given: &'q dyn Queue,
         position: Position,
-    ) -> Result<Arc<QueueCore>, DriverError> {
+    ) -> Result<&'q Arc<QueueCore>, DriverError> {
         let device = &self.core.device;
-        let given = other.device();
-        let foreign = || device.error(ErrorKind::ForeignObject { given }, Operation::WaitQueue);
-        let other: &dyn Any = other;
+        let foreign = || {
+            let given = given.device();
+            device.error(ErrorKind::ForeignObject { given }, Operation::WaitQueue)
+        };
+        let other: &dyn Any = given;
         let other = other.downcast_ref::<Self>().ok_or_else(foreign)?;
         if !other.core.device.is_beside(device) {
             return Err(foreign());
         }
         other.check_position(position, Operation::WaitQueue)?;
-        Ok(Arc::clone(&other.core))
+        Ok(&other.core)
     }
 
     fn check_position(&self, position: Position, operation: Operation) -> Result<(), DriverError> {
@@ -392,7 +435,7 @@ unsafe impl Queue for SimQueue {
     ) -> Result<Admission, DriverError> {
         self.core.device.gate(command.operation())?;
         self.core.engine().while_submitting(|| {
-            let admission = self.put(&mut self.core.producer.lock(), command, origin)?;
+            let admission = self.put(&mut self.core.producer.take(), command, origin)?;
             if admission != Admission::Full {
                 self.core.start(1);
             }
@@ -421,7 +464,7 @@ unsafe impl Queue for SimQueue {
         let (core, operation) = (&self.core, Operation::ClearFailure);
         core.device.gate(operation)?;
         // Nothing is submitted meanwhile.
-        let producer = core.producer.lock();
+        let producer = core.producer.take();
         let (submitted, completed) = (core.ring.submitted(), core.progress.reached());
         if completed < submitted {
             let kind = ErrorKind::NotDrained {
@@ -441,7 +484,7 @@ unsafe impl Queue for SimQueue {
         if core.ring.submitted() < position {
             return QueueActivity::Idle;
         }
-        match (core.front.at(position), core.waits.told()) {
+        match (core.consumer.front.at(position), core.stall.told()) {
             (None, _) => QueueActivity::Ready(Position::new(position)),
             (Some(front), None) => QueueActivity::Running(front),
             (Some(front), Some(awaited)) => QueueActivity::Waiting(front, awaited),

@@ -1,14 +1,15 @@
 //! A queue for one producer alone.
 //!
-//! It has the producer's lock for as long as it lives, so a submission takes none, and it rings the queue's bell once
+//! It has the producer's right for as long as it lives, so a submission takes none, and it rings the queue's bell once
 //! for many commands: at every [`UNSTARTED`]th, at a command that tells others something, at a flush, and at its end. Who
 //! waits for this queue, on the host or in another queue, rings it himself.
 
 #![expect(unsafe_code, reason = "implements the contract's writer")]
 
 use super::{Producer, submit::SimQueue};
+use crate::turns::Keeper;
 use piton_driver::{Admission, Command, DriverError, Operation, Origin, QueueWriter};
-use piton_sync::{MutexGuard, atomic::Ordering};
+use piton_sync::atomic::Ordering;
 use std::{fmt, mem::ManuallyDrop};
 
 /// Commands that wait unstarted at most: a slice's worth.
@@ -18,7 +19,7 @@ const UNSTARTED: u32 = 16;
 pub(super) struct SimWriter<'a> {
     queue: &'a SimQueue,
     /// Left as it is in a fork: to let a lock go that others wait for is to look for them, under locks.
-    producer: ManuallyDrop<MutexGuard<'a, Producer>>,
+    producer: ManuallyDrop<Keeper<'a, Producer>>,
     unstarted: u32,
 }
 
@@ -42,7 +43,7 @@ fn tells_others(command: &Command<'_>) -> bool {
 impl<'a> SimWriter<'a> {
     /// The writer of a queue, unless somebody else is its producer now.
     pub(super) fn new(queue: &'a SimQueue) -> Option<Self> {
-        let producer = ManuallyDrop::new(queue.core.producer.try_lock()?);
+        let producer = ManuallyDrop::new(queue.core.producer.keep()?);
         queue.core.has_writer.store(true, Ordering::Relaxed);
         Some(Self {
             queue,
