@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 pub(crate) const SPIN: Duration = Duration::from_micros(20);
 /// See [`wait_aside`].
 const ASIDE: u32 = 8;
+/// Pauses between two looks at most: one to three microseconds.
+const FARTHEST: u32 = 64;
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 32;
 const FIRST_NAP: Duration = Duration::from_micros(50);
@@ -122,14 +124,14 @@ fn wait(is_there: impl Fn() -> bool, time: Duration) -> bool {
 
 /// Waits with looks that come the later, the longer it has waited: an [`ASIDE`]th of that apart. Each look takes a line
 /// from the thread that writes it, which then waits for it to come back; so who looks all the time slows the very thread it
-/// waits for. It is late by an [`ASIDE`]th at most.
+/// waits for. It is late by an [`ASIDE`]th, and by [`FARTHEST`] pauses, at most.
 fn wait_aside(is_there: impl Fn() -> bool, time: Duration) -> bool {
     let start = Instant::now();
     let mut pauses = 0;
     while start.elapsed() < time {
-        let apart = pauses / ASIDE + 1;
+        let apart = (pauses / ASIDE + 1).min(FARTHEST);
         (0..apart).for_each(|_| hint::spin_loop());
-        pauses += apart;
+        pauses = pauses.saturating_add(apart);
         if is_there() {
             return true;
         }
