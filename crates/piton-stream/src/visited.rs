@@ -178,7 +178,7 @@ mod loom_tests {
             let owner = Owner::new();
             let other = {
                 let owner = Arc::clone(&owner);
-                thread::spawn(move || drop(owner.take()))
+                thread::spawn(move || owner.take())
             };
             if let Some(cell) = owner.value.visit() {
                 look(&cell);
