@@ -18,7 +18,7 @@ use crate::deferred::Deferred;
 use crate::events::{EventRing, MemoryEventKind};
 use crate::front::Fronts;
 use crate::lookup::{Directory, Record};
-use crate::placement::{PageTable, SuspendedBytes};
+use crate::placement::{IdleRule, PageTable, SuspendedBytes};
 use crate::region::{self, Region};
 use crate::request::Request;
 use crate::reuse::Disposal;
@@ -48,6 +48,8 @@ pub(crate) struct Books {
     pub(crate) claims: Claims,
     /// Allocations without their pages.
     pub(crate) suspended: SuspendedBytes,
+    /// How large a Block a request may break into.
+    pub(crate) idle_rule: IdleRule,
     /// The last things that happened.
     pub(crate) events: EventRing,
     /// They see a little of these books.
@@ -89,6 +91,7 @@ impl Books {
             reserved: 0,
             claims: Claims::default(),
             suspended: SuspendedBytes::default(),
+            idle_rule: IdleRule::new(settings),
             events: EventRing::new(settings.events),
             fronts,
             directory,
@@ -113,9 +116,13 @@ impl Books {
                 return self.issue_with(chunk, request, region, own, None);
             }
         }
-        let chunk = self
+        let chunk = match self
             .index
-            .allocate(region.shared(), request.bytes, request.align)?;
+            .allocate(region.shared(), request.bytes, request.align)
+        {
+            Some(chunk) => chunk,
+            None => self.break_idle(request)?,
+        };
         self.issue_with(chunk, request, region, 0, None)
     }
 
@@ -301,8 +308,12 @@ impl Books {
 
     /// Takes a wholly free Block out of the index, so that nobody can be given a part of it. It stays held, in transit,
     /// until [`forget`](Self::forget) or [`restore`](Self::restore).
-    pub(crate) fn withdraw(&mut self, offset: u64, region: Region) -> Option<Block> {
-        self.index.remove_range(offset, region.shared()).ok()?;
+    pub(crate) fn withdraw(&mut self, offset: u64) -> Option<Block> {
+        // One that was just added and serves nobody yet is not idle.
+        self.index
+            .remove_range(offset, Region::IDLE)
+            .or_else(|_| self.index.remove_range(offset, Region::Large.shared()))
+            .ok()?;
         let block = self.blocks.remove(offset)?;
         self.outside += block.range.bytes;
         Some(block)
@@ -316,9 +327,9 @@ impl Books {
     }
 
     /// The source did not take the withdrawn Block: it serves on.
-    pub(crate) fn restore(&mut self, block: Block, region: Region) {
+    pub(crate) fn restore(&mut self, block: Block) {
         if let Ok(offset) = self.index.add_range(block.range.bytes) {
-            self.give_to(offset, region.shared());
+            self.give_to(offset, Region::IDLE);
             self.outside -= block.range.bytes;
             self.blocks.insert(Block { offset, ..block });
         }
@@ -338,7 +349,7 @@ impl Books {
         let deferred = self.deferred.bytes();
         let free = |domain| self.index.domain_usage(domain).bytes;
         let unbacked = self.unbacked();
-        let small = free(Region::Small.shared());
+        let others = free(Region::Small.shared()) + free(Region::IDLE);
         let counters = self.counters;
         PoolStats {
             hits: counters.hits,
@@ -354,8 +365,8 @@ impl Books {
             allocations: self.allocations,
             live: self.live,
             padding: usage.padding,
-            cached: usage.shared + small,
-            pending: usage.reserved - small - unbacked + deferred,
+            cached: usage.shared + others,
+            pending: usage.reserved - others - unbacked + deferred,
             in_transit: self.outside + self.claims.backed + self.suspended.backed,
             suspended: self.suspended.live,
             held: self.held,

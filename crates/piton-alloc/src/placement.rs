@@ -4,7 +4,8 @@
 //!
 //! - [`virtual_range`], where the device maps pages at addresses of the caller's choice: one range of addresses a few
 //!   times the pool's limit, chunks placed in it, pages mapped under those that need them and taken from holes.
-//! - [`blocks`], where it does not: large Blocks, exact ones for large requests, given back when wholly free.
+//! - [`blocks`], where it does not: large Blocks, exact ones for large requests, given back when wholly free, and broken
+//!   into only by requests of about their size.
 //!
 //! Both keep their books in [`Books`](crate::books::Books) and call the source under the pool's `turn`, never under
 //! the lock of the books.
@@ -12,6 +13,7 @@
 pub(crate) mod blocks;
 pub(crate) mod virtual_range;
 
+pub(crate) use blocks::IdleRule;
 pub(crate) use virtual_range::{PageTable, SuspendedBytes, VirtualRange};
 pub use virtual_range::{Suspended, Translation};
 

@@ -21,6 +21,7 @@ use crate::front::Fronts;
 use crate::ladder::OutOfMemoryCallback;
 use crate::lookup::Directory;
 use crate::placement::{Placement, Translation, VirtualRange};
+use crate::region::Region;
 use crate::request::Request;
 use crate::reuse::{self, Disposal, LastUse};
 use crate::source::{BlockSource, DeviceBlocks};
@@ -73,7 +74,10 @@ impl DevicePool {
                 maximum: settings.max_align,
             })?;
         let placement = match source.virtual_memory().filter(|_| settings.is_virtual) {
-            None => Placement::Blocks,
+            None => {
+                books.index.set_whole_ranges_apart(Region::IDLE);
+                Placement::Blocks
+            }
             Some(memory) => Placement::Virtual(
                 VirtualRange::reserve(memory, &settings, &mut books)
                     .map_err(ConfigError::Addresses)?,

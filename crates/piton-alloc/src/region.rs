@@ -9,7 +9,7 @@ use piton_suballoc::Domain;
 use piton_timeline::LaneId;
 
 /// Domains with a fixed meaning before those of the lanes.
-const FIXED: u32 = 3;
+const FIXED: u32 = 4;
 
 /// Which requests share memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +40,9 @@ impl Region {
         }
     }
 
+    /// Blocks that are free as a whole. Only large requests have any: there is one region where there are Blocks.
+    pub(crate) const IDLE: Domain = fixed(3);
+
     /// What is pending on a lane. Seqs go on growing when a lane's slot gets a new lane, so the domain is the slot's.
     /// `None` past the last domain: such memory is deferred instead.
     #[inline]
@@ -64,7 +67,7 @@ impl Region {
     /// The region of a domain.
     pub(crate) fn of(domain: Domain) -> Self {
         let is_small = match domain.number() {
-            None | Some(1) => false,
+            None | Some(1 | 3) => false,
             Some(0 | 2) => true,
             Some(number) => (number - FIXED) % 2 == 1,
         };

@@ -491,3 +491,58 @@ fn a_snapshot_of_many_chunks_is_copied_in_parts_and_covers_every_block() {
     assert!(numbers.len() >= 1000, "{}", numbers.len());
     assert!(snapshot.events.is_sorted_by_key(|event| event.clock));
 }
+
+#[test]
+fn a_small_request_leaves_a_large_idle_block_whole() {
+    let bench = Bench::new(8 * BLOCK, config());
+    let large = bench.on(0, 6 * BLOCK);
+    bench.free(large, []);
+    let small = bench.on(0, BLOCK);
+    assert_eq!(bench.source.held(), BLOCK);
+    let large = bench.on(0, 6 * BLOCK);
+    assert_eq!(bench.source.held(), 7 * BLOCK);
+    bench.free(large, []);
+    bench.free(small, []);
+    let similar = bench.on(0, 5 * BLOCK);
+    assert_eq!(bench.source.held(), 7 * BLOCK);
+    bench.pool.check().unwrap();
+    bench.free(similar, []);
+    bench.pool.check().unwrap();
+}
+
+#[test]
+fn blocks_in_use_are_filled_before_an_idle_one_is_broken_into() {
+    let bench = Bench::new(8 * BLOCK, config());
+    let [first, second] = [0, 1].map(|_| bench.on(0, BLOCK));
+    let start = second.ptr();
+    bench.free(first, []);
+    bench.free(second, []);
+    let halves = [0, 1].map(|_| bench.on(0, BLOCK / 2));
+    let of_one_block = halves[1].ptr().checked_offset_from(halves[0].ptr());
+    assert_eq!(of_one_block, Some(BLOCK / 2));
+    assert_eq!(bench.source.held(), 2 * BLOCK);
+    bench.pool.trim(0);
+    assert_eq!(bench.source.held(), BLOCK);
+    assert!(halves[0].ptr() <= start);
+}
+
+#[test]
+fn a_pool_that_lives_on_its_reserve_breaks_into_it() {
+    let bench = Bench::new(64 * BLOCK, config());
+    bench.pool.reserve(8 * BLOCK).unwrap();
+    let _small = bench.on(0, KIB);
+    assert_eq!(bench.source.held(), 8 * BLOCK);
+}
+
+#[test]
+fn sizes_that_take_turns_do_not_make_blocks_come_and_go_while_the_limit_is_far() {
+    let bench = Bench::new(64 * BLOCK, config());
+    for _ in 0..200 {
+        let large = bench.on(0, 6 * BLOCK);
+        bench.free(large, []);
+        let small = bench.on(0, BLOCK);
+        bench.free(small, []);
+    }
+    let stats = bench.pool.stats();
+    assert!(stats.block_frees < 400 / 20, "{stats:?}");
+}

@@ -74,8 +74,11 @@ fn a_small_block_does_not_cost_a_large_one_its_place() {
     let lines = "a,0,805306368,0\nf,0,0\na,1,18874368,0\na,2,805306368,0\n";
     let result = play_lines(lines, 1152 * MIB, 0, Placement::Virtual);
     check_held(&result, 788 * MIB);
+    let result = play_lines(lines, 1152 * MIB, 0, Placement::Blocks);
+    check_held(&result, 788 * MIB);
     if let Some(path) = case("01-big-block-split") {
         check_held(&play(&path, 1536 * MIB, 0, Placement::Virtual), 1060 * MIB);
+        check_held(&play(&path, 1536 * MIB, 0, Placement::Blocks), 1060 * MIB);
     }
 }
 

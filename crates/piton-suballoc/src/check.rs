@@ -32,6 +32,11 @@ pub enum Inconsistency {
         /// Where the upper one starts.
         offset: u64,
     },
+    /// A part of a range hangs in the domain set apart for whole ranges.
+    Part {
+        /// Where it starts.
+        offset: u64,
+    },
     /// `capacity = live + padding + free` does not hold, or a counter differs from the walk.
     Conservation {
         /// Bytes of all ranges.
@@ -74,6 +79,10 @@ impl fmt::Display for Inconsistency {
             Self::Unmerged { offset } => write!(
                 f,
                 "the free extent at {offset} should be one with the one below"
+            ),
+            Self::Part { offset } => write!(
+                f,
+                "the free extent at {offset} is a part of a range and hangs where whole ones do"
             ),
             Self::Conservation {
                 capacity,
@@ -177,6 +186,7 @@ impl Tlsf {
             let mut below: Option<Extent> = None;
             for extent in self.extents_of(range.offset).take(self.records.len() + 1) {
                 check_neighbours(range.offset, below, extent)?;
+                self.check_whole(range.bytes, extent)?;
                 walk.count(extent)?;
                 below = Some(extent);
             }
@@ -206,6 +216,20 @@ impl Tlsf {
             });
         }
         Ok(walk.domains)
+    }
+
+    /// Whether an extent in the domain of whole ranges is one.
+    fn check_whole(&self, range_bytes: u64, extent: Extent) -> Result<(), Inconsistency> {
+        match extent.state {
+            ExtentState::Free { domain, .. }
+                if self.idle == Some(domain) && extent.bytes != range_bytes =>
+            {
+                Err(Inconsistency::Part {
+                    offset: extent.offset,
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn bins_agree(&self, bins: &Bins, domain: Domain, expected: Counted) -> bool {

@@ -42,6 +42,8 @@ pub struct Tlsf {
     pub(crate) padding_bytes: u64,
     /// Where the walk stands whose place the records keep, in units.
     place_at: u32,
+    /// The domain of ranges that became wholly free, if they have one of their own. Each of its extents is a range.
+    pub(crate) idle: Option<Domain>,
 }
 
 /// The bytes of all ranges by what they are; see [`Tlsf::usage`].
@@ -108,6 +110,7 @@ impl Tlsf {
             live_bytes: 0,
             padding_bytes: 0,
             place_at: 0,
+            idle: None,
         })
     }
 

@@ -273,3 +273,55 @@ fn a_cut_chunk_is_two_live_chunks() {
     range.free(low.id, Domain::SHARED, 0).expect("live");
     assert!(range.is_whole());
 }
+
+#[test]
+fn a_range_free_as_a_whole_is_apart_until_it_is_broken_into() {
+    let idle = lane(0);
+    let mut index = Tlsf::empty(UNIT).expect("a right unit");
+    index.set_whole_ranges_apart(idle);
+    index.add_range(8 * UNIT).expect("there is room");
+    let (first, _) = take(&mut index, 3);
+    let (second, _) = take(&mut index, 5);
+    index.free(first, Domain::SHARED, 0).expect("live");
+    assert_eq!(index.domain_usage(idle).bytes, 0);
+    index.free(second, Domain::SHARED, 0).expect("live");
+    assert_eq!(index.domain_usage(idle).bytes, 8 * UNIT);
+    assert_eq!(index.allocate(Domain::SHARED, UNIT, 1), None);
+    assert_eq!(index.break_into(idle, UNIT, 1, 7 * UNIT), None);
+    let chunk = index.break_into(idle, UNIT, 1, 8 * UNIT).expect("it fits");
+    assert_eq!((chunk.offset, chunk.bytes), (0, UNIT));
+    assert_eq!(index.domain_usage(Domain::SHARED).bytes, 7 * UNIT);
+    assert_eq!(index.domain_usage(idle).bytes, 0);
+    index.check().expect("whole");
+    index.free(chunk.id, Domain::SHARED, 0).expect("live");
+    assert_eq!(index.remove_range(0, idle), Ok(()));
+}
+
+#[test]
+fn what_completes_as_a_whole_range_is_apart_too() {
+    let idle = lane(0);
+    let mut index = Tlsf::empty(UNIT).expect("a right unit");
+    index.set_whole_ranges_apart(idle);
+    index.add_range(4 * UNIT).expect("there is room");
+    let (chunk, _) = take(&mut index, 4);
+    index.free(chunk, lane(1), 7).expect("live");
+    assert_eq!(index.release_up_to(lane(1), 7), 4 * UNIT);
+    assert_eq!(index.domain_usage(idle).bytes, 4 * UNIT);
+    index.check().expect("whole");
+}
+
+#[test]
+fn what_a_claim_leaves_of_a_whole_range_is_no_longer_apart() {
+    let idle = lane(0);
+    let mut index = Tlsf::empty(UNIT).expect("a right unit");
+    index.set_whole_ranges_apart(idle);
+    index.add_range(4 * UNIT).expect("there is room");
+    let (chunk, _) = take(&mut index, 4);
+    index.free(chunk, Domain::SHARED, 0).expect("live");
+    let claimed = index.claim(UNIT, UNIT, None).expect("all is free");
+    assert_eq!(index.domain_usage(idle).bytes, 0);
+    assert_eq!(index.domain_usage(Domain::SHARED).bytes, 3 * UNIT);
+    index.check().expect("whole");
+    index.free(claimed.id, Domain::SHARED, 0).expect("live");
+    assert_eq!(index.domain_usage(idle).bytes, 4 * UNIT);
+}

@@ -1,3 +1,6 @@
 //! Blocks: the placement for devices without virtual memory.
 
 mod growth;
+mod idle;
+
+pub(crate) use idle::IdleRule;

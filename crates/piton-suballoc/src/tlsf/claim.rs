@@ -32,7 +32,8 @@ impl Tlsf {
     }
 
     /// Makes `bytes` bytes at `offset`, both multiples of the unit, one chunk without padding. They must be free, in
-    /// any domains. What is left of the first and the last extent stays free as it was.
+    /// any domains. What is left of the first and the last extent stays free as it was, but that of a whole range in the
+    /// domain set apart for those is in [`Domain::SHARED`].
     ///
     /// `from` names an extent of the same range at or below `offset`, where the walk starts; without it the walk
     /// starts at the first extent of the range. `None`, and nothing is changed, if the bytes are not all free or the
@@ -114,8 +115,12 @@ impl Tlsf {
     /// Cuts what of a free extent lies between `start` and `end` out of it, as [`Tlsf::carve`] does.
     fn carve_any(&mut self, index: u32, start: u32, end: u32) -> Option<u32> {
         let record = self.records.at(index);
-        let domain = record.domain()?;
+        let mut domain = record.domain()?;
         let units = record.end().min(end) - start;
+        if self.idle == Some(domain) {
+            self.open(index, domain);
+            domain = Domain::SHARED;
+        }
         Some(self.carve(index, domain, start, units))
     }
 

@@ -49,7 +49,21 @@ impl Tlsf {
             self.unhang(above, domain);
             self.records.absorb_next(index);
         }
+        let domain = self.idle_if_whole(index, domain);
         self.hang(index, domain, stamp);
+    }
+
+    /// Where an extent that is free in `domain` hangs: a whole range may have a domain of its own.
+    #[inline]
+    fn idle_if_whole(&self, index: u32, domain: Domain) -> Domain {
+        match self.idle {
+            Some(idle) if domain.is_shared() => {
+                let record = self.records.at(index);
+                let is_whole = record.prev == NIL && record.next == NIL;
+                if is_whole { idle } else { domain }
+            }
+            _ => domain,
+        }
     }
 
     /// Cuts `units` units at `start` out of a free extent; returns their record, which hangs nowhere. What is left of

@@ -6,7 +6,7 @@
 use super::Tlsf;
 use crate::domain::Domain;
 use crate::error::{ConfigError, ExtentError};
-use crate::extent::Range;
+use crate::extent::{Chunk, Range};
 
 /// One range.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,38 @@ impl Tlsf {
         self.units += units;
         self.hang(head, Domain::SHARED, 0);
         Ok(self.bytes(offset))
+    }
+
+    /// From now on a range that becomes wholly free in [`Domain::SHARED`] is moved to `domain`, so that what is taken
+    /// out of the shared one never breaks into it. A range just added is not moved.
+    pub fn set_whole_ranges_apart(&mut self, domain: Domain) {
+        self.idle = Some(domain);
+    }
+
+    /// [`Tlsf::allocate`] from a range that is free as a whole in `domain`; what is left of it is in
+    /// [`Domain::SHARED`]. The smallest that fits is taken, unless it has more than `most` bytes: then `None`.
+    pub fn break_into(
+        &mut self,
+        domain: Domain,
+        bytes: u64,
+        align: u64,
+        most: u64,
+    ) -> Option<Chunk> {
+        let range = self.peek(domain, bytes, align)?;
+        if range.bytes > most {
+            return None;
+        }
+        let (fit, index) = (self.fit(bytes, align)?, range.id.index);
+        let start = fit.start_in(self.records.at(index))?;
+        self.open(index, domain);
+        let index = self.carve(index, Domain::SHARED, start, fit.units);
+        Some(self.hand_out(index, bytes, 0))
+    }
+
+    /// Moves a whole range that is about to be broken into from `domain` to [`Domain::SHARED`].
+    pub(super) fn open(&mut self, index: u32, domain: Domain) {
+        self.unhang(index, domain);
+        self.hang(index, Domain::SHARED, 0);
     }
 
     /// Takes away the range that starts at `offset` bytes.

@@ -18,7 +18,6 @@
 )]
 
 use piton_driver::{DeviceRange, DriverError};
-use piton_suballoc::Range;
 
 use crate::allocation::Allocation;
 use crate::block::Block;
@@ -96,7 +95,11 @@ impl DevicePool {
             let returned = self.return_blocks(exact);
             recovery.returned += returned;
             if returned == 0 {
-                return refusal.map_or(Ok(None), Err);
+                // One that the source did not take back serves on.
+                return match (self.books.lock().take_idle(request, region), refusal) {
+                    (None, Some(refusal)) => Err(refusal),
+                    (found, _) => Ok(found),
+                };
             }
             match self.grow_by(exact, request, region, recovery) {
                 Ok(Some(found)) => return Ok(Some(found)),
@@ -136,7 +139,7 @@ impl DevicePool {
             books.held += bytes;
             books.outside += bytes;
             drop(books);
-            self.return_to_source(Block { offset: 0, range }, region);
+            self.return_to_source(Block { offset: 0, range });
             return Ok(None);
         }
         Ok(books.take_at_once(request, region, &self.timeline))
@@ -178,11 +181,11 @@ impl DevicePool {
         let mut returned = 0;
         while returned < wanted {
             let mut books = self.books.lock();
-            let Some((block, region)) = withdraw_best(&mut books, wanted - returned) else {
+            let Some(block) = withdraw_best(&mut books, wanted - returned) else {
                 break;
             };
             drop(books);
-            if !self.return_to_source(block, region) {
+            if !self.return_to_source(block) {
                 break;
             }
             returned += block.range.bytes;
@@ -191,7 +194,7 @@ impl DevicePool {
     }
 
     /// Gives a withdrawn Block to the source; puts it back if the source does not take it.
-    fn return_to_source(&self, block: Block, region: Region) -> bool {
+    fn return_to_source(&self, block: Block) -> bool {
         // SAFETY: the Block came from this source and was in the index until it was withdrawn, so it was not freed
         // before. It was wholly free in the index, which takes memory only once every use that its holder named is
         // complete; and commands can name memory only through unsafe calls whose callers promise to own it until the
@@ -205,7 +208,7 @@ impl DevicePool {
                 true
             }
             Err(error) => {
-                books.restore(block, region);
+                books.restore(block);
                 drop(books);
                 self.record(error);
                 false
@@ -215,20 +218,15 @@ impl DevicePool {
 }
 
 /// Withdraws the smallest wholly free Block of at least `wanted` bytes, else the largest: fewest calls.
-fn withdraw_best(books: &mut Books, wanted: u64) -> Option<(Block, Region)> {
-    let region_of = |range: &Range| {
-        let domain = range.free_in?;
-        Region::ALL
-            .into_iter()
-            .find(|region| region.shared() == domain)
-    };
+fn withdraw_best(books: &mut Books, wanted: u64) -> Option<Block> {
     let ranges = books.index.ranges();
-    let free = ranges.filter_map(|range| Some((range.offset, range.bytes, region_of(&range)?)));
-    let (offset, _, region) = free.min_by_key(|&(_, bytes, _)| {
-        let too_small = bytes < wanted;
-        (too_small, if too_small { u64::MAX - bytes } else { bytes })
+    let idle = [Region::IDLE, Region::Large.shared()].map(Some);
+    let free = ranges.filter(|range| idle.contains(&range.free_in));
+    let best = free.min_by_key(|range| match range.bytes {
+        bytes if bytes < wanted => (true, u64::MAX - bytes),
+        bytes => (false, bytes),
     })?;
-    Some((books.withdraw(offset, region)?, region))
+    books.withdraw(best.offset)
 }
 
 #[cfg(all(test, loom))]
