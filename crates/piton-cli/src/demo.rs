@@ -23,4 +23,4 @@ mod staging;
 
 pub use config::{ConfigError, TrainingConfig};
 pub use error::DemoError;
-pub use outcome::{ACCURACY_WANTED, Backend, DemoOptions, Outcome};
+pub use outcome::{ACCURACY_WANTED, Backend, DemoOptions, Outcome, PinnedParts};

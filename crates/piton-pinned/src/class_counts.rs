@@ -183,6 +183,13 @@ impl AllCounters {
         sums
     }
 
+    /// The counters of each thread that has its own, oldest first: one entry a class and a last one for blocks of none.
+    pub(crate) fn by_thread(&self) -> Vec<Vec<ClassCount>> {
+        let threads = self.threads.lock();
+        let read = |thread: &ThreadCounters| thread.iter().map(ClassCounters::read).collect();
+        threads.iter().map(read).collect()
+    }
+
     /// How many threads have counters of their own.
     pub(crate) fn threads(&self) -> usize {
         self.threads.lock().len()

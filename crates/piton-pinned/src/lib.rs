@@ -112,5 +112,5 @@ pub use pinned_vec::PinnedVec;
 pub use pool::PinnedPool;
 pub use registered::{Refused, RegisteredMemory};
 pub use staging_ring::{Chunk, StagingRing};
-pub use stats::{PinnedClassStats, PinnedStats};
+pub use stats::{PinnedClassStats, PinnedStats, PinnedThreadStats};
 pub use tend::Tended;

@@ -2,7 +2,7 @@
 
 use crate::{
     Keeper, Leftovers, PinnedBlock, PinnedClassStats, PinnedError, PinnedInconsistency,
-    PinnedPoolConfig, PinnedStats, Refused, RegisteredMemory, Tended, check,
+    PinnedPoolConfig, PinnedStats, PinnedThreadStats, Refused, RegisteredMemory, Tended, check,
     core::{self, Core},
     request::Request,
     source::Source,
@@ -168,6 +168,11 @@ impl PinnedPool {
     /// The numbers of each size class, smallest first, and of all exact sizes last.
     pub fn class_stats(&self) -> Vec<PinnedClassStats> {
         self.core().class_stats()
+    }
+
+    /// The numbers of each thread that has made calls and not ended, the one that came first first.
+    pub fn thread_stats(&self) -> Vec<PinnedThreadStats> {
+        self.core().thread_stats()
     }
 
     /// Gives what this thread keeps to the blocks that any thread may take, as it happens by itself when the thread

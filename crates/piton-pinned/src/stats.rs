@@ -1,6 +1,6 @@
 //! What the pool holds and how it has served, in numbers.
 
-use crate::{core::Core, magazine::Depot};
+use crate::{class_counts::ClassCount, core::Core, magazine::Depot};
 use piton_suballoc::SizeClass;
 
 /// A pool's numbers at one time. Sizes are bytes.
@@ -68,7 +68,46 @@ pub struct PinnedClassStats {
     pub depot_blocks: u64,
 }
 
+/// A thread's numbers at one time, of threads that keep something of the pool, or have and go on living.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PinnedThreadStats {
+    /// Blocks it took so far.
+    pub handed_out: u64,
+    /// Blocks it dropped so far, whoever took them.
+    pub taken_back: u64,
+    /// Free blocks that it keeps.
+    pub kept_blocks: u64,
+    /// Their bytes.
+    pub kept_bytes: u64,
+}
+
+impl PinnedThreadStats {
+    /// The sum over a thread's classes.
+    fn of(classes: &[ClassCount]) -> Self {
+        let mut sum = Self::default();
+        for (index, class) in classes.iter().enumerate() {
+            // The last entry is of exact sizes, which no thread keeps.
+            let is_class = index + 1 < classes.len();
+            let bytes = SizeClass::from_index(index).map_or(0, SizeClass::bytes);
+            let kept = if is_class { class.in_magazines() } else { 0 };
+            let add = |sum: &mut u64, more: u64| *sum = sum.wrapping_add(more);
+            add(&mut sum.handed_out, class.handed_out);
+            add(&mut sum.taken_back, class.taken_back);
+            add(&mut sum.kept_blocks, kept);
+            add(&mut sum.kept_bytes, kept.wrapping_mul(bytes));
+        }
+        sum
+    }
+}
+
 impl Core {
+    /// The numbers of each thread, the one that came first first.
+    pub(crate) fn thread_stats(&self) -> Vec<PinnedThreadStats> {
+        let threads = self.counters.by_thread();
+        let of = |classes: &Vec<ClassCount>| PinnedThreadStats::of(classes);
+        threads.iter().map(of).collect()
+    }
+
     pub(crate) fn stats(&self) -> PinnedStats {
         let calls = self.source.calls();
         let mut stats = PinnedStats {

@@ -9,7 +9,7 @@
 mod fake;
 
 use fake::{Ability, FakeDevice};
-use piton_pinned::{PinnedPool, PinnedPoolConfig};
+use piton_pinned::{PinnedPool, PinnedPoolConfig, PinnedThreadStats};
 use piton_sync::thread;
 use piton_timeline::Timeline;
 use std::sync::{Arc, mpsc};
@@ -181,4 +181,32 @@ fn two_threads_that_keep_none_share_what_there_is() {
     thread::spawn(move || fill(&theirs, 100)).join().unwrap();
     assert_eq!(pool.stats().hits, 100);
     pool.check().unwrap();
+}
+
+#[test]
+fn the_numbers_of_a_thread_say_what_it_took_dropped_and_keeps() {
+    let (_device, pool) = pool();
+    fill(&pool, 10);
+    let blocks: Vec<_> = (0..5).map(|_| pool.allocate(500).unwrap()).collect();
+    let exact = pool.allocate(20_000).unwrap();
+    let (to_main, main) = mpsc::channel();
+    let (to_thread, inbox) = mpsc::channel::<()>();
+    let thread = thread::spawn(move || {
+        drop(blocks);
+        to_main.send(()).unwrap();
+        inbox.recv().unwrap();
+    });
+    main.recv().unwrap();
+    let numbers = |handed_out, taken_back, kept_blocks| PinnedThreadStats {
+        handed_out,
+        taken_back,
+        kept_blocks,
+        kept_bytes: 512 * kept_blocks,
+    };
+    assert_eq!(pool.thread_stats(), [numbers(16, 10, 5), numbers(0, 5, 5)]);
+    to_thread.send(()).unwrap();
+    thread.join().unwrap();
+    assert_eq!(pool.thread_stats(), [numbers(16, 10, 5)]);
+    drop(exact);
+    assert_eq!(pool.thread_stats(), [numbers(16, 11, 5)]);
 }

@@ -141,7 +141,9 @@ pub use piton_driver::{
     Grid, HardwareQueue, Locking, ModuleImage, OnFailure, Operation, Placement, Priority,
     WaitOutcome,
 };
-pub use piton_pinned::{HostPages, PinnedPoolConfig, PinnedStats, Refused};
+pub use piton_pinned::{
+    HostPages, PinnedClassStats, PinnedPoolConfig, PinnedStats, PinnedThreadStats, Refused,
+};
 pub use piton_sanitizer::{
     Action, Hazard, Report, Response, Sanitizer, SanitizerConfig, Site, Space,
 };

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use piton::sim::{DeviceConfig, ScheduleOrder};
 use piton::{
-    DeviceId, DeviceTrace, Devices, Machine, Operation, PinnedStats, PoolStats, Report, RouteUse,
-    Runtime, RuntimeConfig, RuntimeError, SanitizerConfig,
+    DeviceId, DeviceTrace, Devices, Machine, Operation, PinnedClassStats, PinnedStats,
+    PinnedThreadStats, PoolStats, Report, RouteUse, Runtime, RuntimeConfig, RuntimeError,
+    SanitizerConfig,
 };
 use piton_topology::LinkKind;
 
@@ -95,6 +96,8 @@ pub struct Outcome {
     pub pools: Vec<PoolStats>,
     /// Each device's pool of page-locked memory at the end of training.
     pub pinned: Vec<PinnedStats>,
+    /// The same by size class, and by thread.
+    pub pinned_parts: Vec<PinnedParts>,
     /// Copies between devices by route.
     pub routes: Vec<RouteUse>,
     /// The machine.
@@ -105,6 +108,15 @@ pub struct Outcome {
     pub wall: Duration,
     /// Time on the host for the reference.
     pub reference_wall: Duration,
+}
+
+/// What a pool of page-locked memory has done, by size class and by thread.
+#[derive(Clone, Debug)]
+pub struct PinnedParts {
+    /// Of each class, and of exact sizes last.
+    pub classes: Vec<PinnedClassStats>,
+    /// Of each thread that has made calls and lives.
+    pub threads: Vec<PinnedThreadStats>,
 }
 
 impl Outcome {
@@ -133,6 +145,12 @@ impl Outcome {
             .collect();
         let pools: Vec<PoolStats> = devices().map(|device| device.memory_stats()).collect();
         let pinned = devices().map(|device| device.pinned_stats()).collect();
+        let pinned_parts = devices()
+            .map(|device| PinnedParts {
+                classes: device.pinned_pool().class_stats(),
+                threads: device.pinned_pool().thread_stats(),
+            })
+            .collect();
         let routes = runtime.routes();
         let parameters = run.parameters()?;
         let hazards = runtime.sanitizer().map(|sanitizer| sanitizer.reports());
@@ -161,6 +179,7 @@ impl Outcome {
             traces,
             pools,
             pinned,
+            pinned_parts,
             routes,
             launches,
             reference_wall,

@@ -13,7 +13,7 @@ use crate::report::{
     RouteRow, Span, SpanKind, StepMark, Table, TimeAxis, Topology,
 };
 
-use super::outcome::{Outcome, device_name};
+use super::outcome::{Outcome, PinnedParts, device_name};
 
 pub(super) fn of(outcome: &Outcome) -> ReportData {
     let config = &outcome.options.config;
@@ -68,7 +68,12 @@ pub(super) fn of(outcome: &Outcome) -> ReportData {
         addresses: Vec::new(),
         topology: Some(topology(outcome)),
         routes: outcome.routes.iter().map(route_row).collect(),
-        tables: vec![pools(&outcome.pools), pinned(&outcome.pinned)],
+        tables: vec![
+            pools(&outcome.pools),
+            pinned(&outcome.pinned),
+            pinned_classes(&outcome.pinned_parts),
+            pinned_threads(&outcome.pinned_parts),
+        ],
     }
 }
 
@@ -351,6 +356,61 @@ fn pinned(pools: &[PinnedStats]) -> Table {
         "",
         &names,
         pools.iter().enumerate().map(row).collect(),
+    )
+}
+
+/// Classes of which a block was handed out.
+fn pinned_classes(pools: &[PinnedParts]) -> Table {
+    let names = [
+        "pool",
+        "block",
+        "handed out",
+        "live",
+        "asked for, live",
+        "kept by threads",
+        "free for all",
+    ];
+    let mut rows = Vec::new();
+    for (index, pool) in pools.iter().enumerate() {
+        for class in pool.classes.iter().filter(|class| class.handed_out > 0) {
+            let block = match class.block_bytes {
+                0 => "exact".to_owned(),
+                bytes => quantity::bytes(bytes),
+            };
+            rows.push(vec![
+                format!("device {index}"),
+                block,
+                quantity::count(class.handed_out),
+                quantity::count(class.live_blocks),
+                quantity::bytes(class.requested_bytes),
+                quantity::count(class.thread_blocks),
+                quantity::count(class.depot_blocks),
+            ]);
+        }
+    }
+    table("Page-locked host memory by size class", "", &names, rows)
+}
+
+fn pinned_threads(pools: &[PinnedParts]) -> Table {
+    let names = ["pool", "thread", "took", "dropped", "keeps", "bytes kept"];
+    let mut rows = Vec::new();
+    for (index, pool) in pools.iter().enumerate() {
+        for (number, thread) in (1_u64..).zip(&pool.threads) {
+            rows.push(vec![
+                format!("device {index}"),
+                quantity::count(number),
+                quantity::count(thread.handed_out),
+                quantity::count(thread.taken_back),
+                quantity::count(thread.kept_blocks),
+                quantity::bytes(thread.kept_bytes),
+            ]);
+        }
+    }
+    table(
+        "Page-locked host memory by thread",
+        "Threads that made calls and had not ended, the first one first. Any thread may drop what another took.",
+        &names,
+        rows,
     )
 }
 
