@@ -9,7 +9,7 @@ use crate::{
     BufferError, DeviceSlice, DeviceSliceMut, PinnedBuffer, Stream, Transfer, stream::Use,
 };
 use bytemuck::Pod;
-use piton_driver::FillPattern;
+use piton_driver::{Command, FillPattern};
 
 impl Stream {
     /// Copies a page-locked buffer to the device. The buffer moves into the copy and comes back with it.
@@ -26,15 +26,16 @@ impl Stream {
         let dst = dst.into();
         self.same_host(&src)?;
         check_lengths(src.len() as u64, dst.len())?;
+        let command = Command::CopyToDevice {
+            dst: dst.ptr(),
+            src: src.start(),
+            bytes: dst.bytes(),
+        };
         let uses = [Use::write(dst.memory)];
         let ordered = self.order(&uses)?;
         // SAFETY: the host memory is the buffer's own, of that length (checked), and goes back to its pool only
         // behind the use noted below. The device end is ordered, and kept alive by the use noted in it.
-        let point = unsafe {
-            self.raw()
-                .copy_to_device(dst.ptr(), src.start(), dst.bytes())?
-        };
-        ordered.note(&point.into());
+        let point = unsafe { self.submit_ordered(ordered, &command)? };
         src.note_read(point);
         Ok(Transfer::new(src, self.raw().record()))
     }
@@ -52,14 +53,15 @@ impl Stream {
         let src = src.into();
         self.same_host(&dst)?;
         check_lengths(src.len(), dst.len() as u64)?;
+        let command = Command::CopyToHost {
+            dst: dst.start(),
+            src: src.ptr(),
+            bytes: src.bytes(),
+        };
         let uses = [Use::read(src.memory)];
         let ordered = self.order(&uses)?;
         // SAFETY: as in `copy_to_device`; the buffer was moved in, so no reference to its memory exists.
-        let point = unsafe {
-            self.raw()
-                .copy_to_host(dst.start(), src.ptr(), src.bytes())?
-        };
-        ordered.note(&point.into());
+        let point = unsafe { self.submit_ordered(ordered, &command)? };
         dst.note_write(point);
         Ok(Transfer::new(dst, self.raw().record()))
     }
@@ -77,15 +79,16 @@ impl Stream {
     ) -> Result<(), BufferError> {
         let (src, dst) = (src.into(), dst.into());
         check_lengths(src.len(), dst.len())?;
+        let command = Command::CopyOnDevice {
+            dst: dst.ptr(),
+            src: src.ptr(),
+            bytes: src.bytes(),
+        };
         let uses = [Use::read(src.memory), Use::write(dst.memory)];
         let ordered = self.order(&uses)?;
         // SAFETY: both ends are of this device, apart (one is borrowed exclusively), ordered, and kept alive by
         // the uses noted in them.
-        let point = unsafe {
-            self.raw()
-                .copy_on_device(dst.ptr(), src.ptr(), src.bytes())?
-        };
-        ordered.note(&point.into());
+        unsafe { self.submit_ordered(ordered, &command)? };
         Ok(())
     }
 
@@ -121,11 +124,15 @@ impl Stream {
         dst: DeviceSliceMut<'_, T>,
         pattern: FillPattern,
     ) -> Result<(), BufferError> {
+        let command = Command::Fill {
+            dst: dst.ptr(),
+            pattern,
+            bytes: dst.bytes(),
+        };
         let uses = [Use::write(dst.memory)];
         let ordered = self.order(&uses)?;
         // SAFETY: the range is a buffer's own, ordered, and kept alive by the use noted in it.
-        let point = unsafe { self.raw().fill(dst.ptr(), pattern, dst.bytes())? };
-        ordered.note(&point.into());
+        unsafe { self.submit_ordered(ordered, &command)? };
         Ok(())
     }
 

@@ -5,10 +5,14 @@
     reason = "submits launches whose arguments it has checked and ordered"
 )]
 
-use crate::{BufferError, DeviceSlice, DeviceSliceMut, Stream, arguments::Arguments};
+use crate::{
+    BufferError, DeviceSlice, DeviceSliceMut, Stream,
+    arguments::{Arguments, Packed},
+};
 use bytemuck::Pod;
 use piton_driver::{Access, Grid, Kernel, Launch};
-use std::sync::Arc;
+use piton_stream::{Command, Submission};
+use std::{future::Future, panic::Location, sync::Arc};
 
 /// A launch being put together: arguments in the order of the kernel's parameters, then
 /// [`submit`](Self::submit).
@@ -62,19 +66,63 @@ impl<'a> KernelLaunch<'a> {
     pub fn submit(self) -> Result<(), BufferError> {
         let packed = self.arguments.pack(self.kernel.signature())?;
         let uses = self.arguments.uses();
-        let launch = Launch {
+        let ordered = self.stream.order(&uses)?;
+        let command = Command::Launch(self.launch(&packed));
+        // SAFETY: each buffer argument is a `DeviceMemory` of this device (`order` checks), which lives until the
+        // uses noted in it have ended (its invariant 2), and this one is noted. Its extent is passed along.
+        // The launch comes behind every conflicting use, and later ones will wait for this:
+        // exclusive borrows (`DeviceSliceMut`) and shared ones keep others out meanwhile.
+        unsafe { self.stream.submit_ordered(ordered, &command)? };
+        Ok(())
+    }
+
+    /// As [`submit`](Self::submit), and never blocks: the launch and the waits it needs are taken together or not at all.
+    /// May be tried again, and after it was taken too: then it is another launch.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[track_caller]
+    pub fn try_submit(&self) -> Result<Submission<()>, BufferError> {
+        let packed = self.arguments.pack(self.kernel.signature())?;
+        let uses = self.arguments.uses();
+        let ordered = self.stream.order(&uses)?;
+        let (raw, command) = (self.stream.raw(), Command::Launch(self.launch(&packed)));
+        // SAFETY: as in `submit`.
+        let taken = unsafe { raw.try_submit_behind(ordered.after(), &command)? };
+        if let Submission::Accepted(point) = taken {
+            ordered.note(&point.into());
+        }
+        Ok(taken.map(drop))
+    }
+
+    /// As [`submit`](Self::submit), as a future that waits for room, not for the launch to end. Dropped before it ends, it
+    /// has launched nothing.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[track_caller]
+    pub fn submit_async(self) -> impl Future<Output = Result<(), BufferError>> + Send + 'a {
+        let origin = Location::caller();
+        async move {
+            let packed = self.arguments.pack(self.kernel.signature())?;
+            let uses = self.arguments.uses();
+            let ordered = self.stream.order(&uses)?;
+            let (raw, command) = (self.stream.raw(), Command::Launch(self.launch(&packed)));
+            // SAFETY: as in `submit`. What the launch depends on stays as it was seen until it is noted, in the same poll
+            // in which it is taken: the buffers are borrowed by the future meanwhile.
+            let submitting = unsafe { raw.submit_behind_async(ordered.after(), command) };
+            let point = submitting.from(origin).await?;
+            ordered.note(&point.into());
+            Ok(())
+        }
+    }
+
+    fn launch<'l>(&'l self, packed: &'l Packed) -> Launch<'l> {
+        Launch {
             kernel: self.kernel,
             grid: self.grid,
             arguments: &packed.bytes,
             extents: &packed.extents,
-        };
-        let ordered = self.stream.order(&uses)?;
-        // SAFETY: each buffer argument is a `DeviceMemory` of this device (`order` checks), which lives until the
-        // uses noted in it have ended (its invariant 2), and this one is noted below. Its extent is passed along.
-        // `order` has made the stream wait for every conflicting use, and later ones will wait for this:
-        // exclusive borrows (`DeviceSliceMut`) and shared ones keep others out meanwhile.
-        let point = unsafe { self.stream.raw().launch(launch)? };
-        ordered.note(&point.into());
-        Ok(())
+        }
     }
 }

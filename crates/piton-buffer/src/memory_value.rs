@@ -16,7 +16,7 @@ use crate::{
     uses::UseKind,
 };
 use bytemuck::Pod;
-use piton_driver::{Comparison, DevicePtr, MemoryWait, MemoryWord};
+use piton_driver::{Command, Comparison, DevicePtr, MemoryWait, MemoryWord};
 
 /// An element that streams wait for and write: `u32` or `u64`.
 pub trait Word: sealed::Sealed {}
@@ -77,8 +77,7 @@ impl Stream {
         // SAFETY: the word is an element of a buffer of this device (`element` and `order` check), aligned as `W` is,
         // kept alive by the use noted in it. It comes after what has written the buffer in parts, and what will write it
         // so comes after the wait; meanwhile whole words are written, of this size.
-        let point = unsafe { self.raw().wait_memory(wait)? };
-        ordered.note(&point.into());
+        unsafe { self.submit_ordered(ordered, &Command::WaitMemory(wait))? };
         Ok(())
     }
 
@@ -97,12 +96,13 @@ impl Stream {
     ) -> Result<(), BufferError> {
         let flags = flags.into();
         let at = element::<W>(flags.ptr(), flags.len(), index)?;
+        let value = value.in_memory();
+        let command = Command::WriteMemory { at, value };
         let uses = [word(flags.memory, UseKind::WriteWord)];
         let ordered = self.order(&uses)?;
         // SAFETY: as in `wait_value`; all that uses the buffer at the same time are waits for such words. The borrow is
         // exclusive, so no use is submitted between the look at the record and the note in it.
-        let point = unsafe { self.raw().write_memory(at, value.in_memory())? };
-        ordered.note(&point.into());
+        unsafe { self.submit_ordered(ordered, &command)? };
         Ok(())
     }
 }

@@ -62,6 +62,7 @@ impl Stream {
         check_lengths(src.len() as u64, dst.len())?;
         let uses = [Use::write(dst.memory)];
         let ordered = self.order(&uses)?;
+        self.wait_ahead(&ordered)?;
         let mut staged = Staged::new::<T>(self, src.len(), WRITE_CHUNKS);
         // SAFETY: the range is the destination's own, ordered, and kept alive by the use noted below, which covers what
         // was submitted also where the whole was not.
@@ -126,6 +127,7 @@ impl Stream {
     ) -> Result<(), BufferError> {
         let uses = [Use::read(src.memory)];
         let ordered = self.order(&uses)?;
+        self.wait_ahead(&ordered)?;
         let mut staged = Staged::new::<T>(self, len, READ_CHUNKS);
         // SAFETY: as in `write`.
         let read = unsafe { staged.read(src.ptr(), len, land) };

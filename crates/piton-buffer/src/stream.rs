@@ -1,15 +1,20 @@
 //! A stream on which only safe things can be done.
 
+#![expect(
+    unsafe_code,
+    reason = "passes what its callers promise on to the stream underneath"
+)]
+
 use crate::{
     BufferError, DeviceBuffer, DeviceContext, KernelLaunch, PinnedBuffer, PrivatePool,
     device_memory::DeviceMemory, uses::UseKind,
 };
 use bytemuck::Pod;
-use piton_driver::{DeviceId, Grid, Kernel, WaitOutcome};
+use piton_driver::{Command, DeviceId, Grid, Kernel, WaitOutcome};
+use piton_graph::Behind;
 use piton_pinned::Refused;
 use piton_stream::{Completion, Event, StreamOptions, Waited};
-use piton_timeline::Frontier;
-use smallvec::SmallVec;
+use piton_timeline::{Frontier, Timepoint};
 use std::{sync::Arc, time::Instant};
 
 /// One use of memory by a command.
@@ -232,9 +237,8 @@ impl Stream {
         &self.context
     }
 
-    /// Makes the stream wait for what uses of this device's memory depend on. What was submitted behind that is
-    /// noted with [`note`](Ordered::note). No closure comes between, so that callers are tracked.
-    #[track_caller]
+    /// What uses of this device's memory depend on. What was submitted [behind](Ordered::after) that is noted with
+    /// [`note`](Ordered::note). No closure comes between, so that callers are tracked.
     pub(crate) fn order<'a>(&self, uses: &'a [Use<'a>]) -> Result<Ordered<'a>, BufferError> {
         for used in uses {
             self.context.same_device(&used.memory.context)?;
@@ -243,31 +247,60 @@ impl Stream {
     }
 
     /// As [`order`](Self::order), for memory of any device of the runtime.
-    #[track_caller]
     pub(crate) fn order_anywhere<'a>(
         &self,
         uses: &'a [Use<'a>],
     ) -> Result<Ordered<'a>, BufferError> {
-        let mut seen = SmallVec::new();
+        let mut seen = Behind::new();
         for used in uses {
             self.context.same_runtime(&used.memory.context)?;
-            let before = used.memory.uses.before(used.kind);
-            self.raw.wait_frontier(&before)?;
-            seen.push(before);
+            seen.push(used.memory.uses.before(used.kind));
         }
         Ok(Ordered { uses, seen })
     }
+
+    /// Makes the stream wait for what uses depend on, where several commands make them.
+    #[track_caller]
+    pub(crate) fn wait_ahead(&self, ordered: &Ordered<'_>) -> Result<(), BufferError> {
+        for before in ordered.after() {
+            self.raw.wait_frontier(before)?;
+        }
+        Ok(())
+    }
+
+    /// Submits the command that makes the uses, behind what they depend on and with all waits for that or not at all,
+    /// and notes them.
+    ///
+    /// # Safety
+    /// See [the safety of submission](piton_stream::Stream#safety-of-submission), where what the uses name is ordered
+    /// and lives.
+    #[track_caller]
+    pub(crate) unsafe fn submit_ordered(
+        &self,
+        ordered: Ordered<'_>,
+        command: &Command<'_>,
+    ) -> Result<Timepoint, BufferError> {
+        // SAFETY: the caller promised the same.
+        let point = unsafe { self.raw.submit_behind(ordered.after(), command)? };
+        ordered.note(&point.into());
+        Ok(point)
+    }
 }
 
-/// Uses of memory that a stream is ordered for, before the command that makes them is submitted.
+/// Uses of memory, and what they depend on, before the command that makes them is submitted.
 #[must_use = "a use that was submitted and not noted lets memory go too early"]
 #[derive(Debug)]
 pub(crate) struct Ordered<'a> {
     uses: &'a [Use<'a>],
-    seen: SmallVec<[Frontier; 4]>,
+    seen: Behind,
 }
 
 impl Ordered<'_> {
+    /// What the command must come behind.
+    pub(crate) fn after(&self) -> &[Frontier] {
+        &self.seen
+    }
+
     /// Notes that the uses were submitted and have ended at `points`; nothing was, if there are none.
     pub(crate) fn note(self, points: &Frontier) {
         if points.is_empty() {

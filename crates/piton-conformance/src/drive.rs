@@ -16,7 +16,8 @@ use crate::outcome::{Failure, ensure, ensure_eq};
 use piton_driver::{
     Admission, Command, Device, DevicePtr, DeviceRange, DriverError, ErrorKind, ExecutableGraph,
     FillPattern, Grid, HostAllocation, HostMemory, HostMemoryOptions, Kernel, Launch, Locking,
-    Operation, Parameter, PeerAddress, PhysicalHandle, Position, Queue, VirtualMemory, WaitOutcome,
+    Operation, Parameter, PeerAddress, PhysicalHandle, Position, Queue, QueueWait, VirtualMemory,
+    WaitOutcome,
 };
 use std::{cell::RefCell, panic::Location, ptr, ptr::NonNull, sync::Arc};
 
@@ -315,6 +316,26 @@ pub(crate) fn copy(
 ) -> Submitted {
     // SAFETY: see the top of the module.
     let submitted = unsafe { queue.copy_on_device(dst.at(to), src.at(from), bytes) };
+    src.users.note(queue, &submitted);
+    dst.users.note(queue, &submitted);
+    submitted
+}
+
+/// As [`copy`], behind places of other queues.
+#[track_caller]
+pub(crate) fn copy_behind(
+    (queue, waits): (&Arc<dyn Queue>, &[QueueWait<'_>]),
+    (dst, to): (&DeviceBuffer, u64),
+    (src, from): (&DeviceBuffer, u64),
+    bytes: u64,
+) -> Submitted {
+    let command = Command::CopyOnDevice {
+        dst: dst.at(to),
+        src: src.at(from),
+        bytes,
+    };
+    // SAFETY: see the top of the module.
+    let submitted = unsafe { queue.submit_behind(waits, &command, Location::caller()) };
     src.users.note(queue, &submitted);
     dst.users.note(queue, &submitted);
     submitted

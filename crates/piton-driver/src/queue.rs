@@ -192,6 +192,29 @@ impl FillPattern {
     }
 }
 
+/// A place of another queue that a command comes behind; see [`Queue::submit_behind`]. As a command of its own it is a
+/// [`Command::WaitQueue`].
+#[derive(Clone, Copy, Debug)]
+pub struct QueueWait<'a> {
+    /// Whose place.
+    pub queue: &'a (dyn Queue + 'static),
+    /// Which.
+    pub position: Position,
+    /// Whether a failure of that queue becomes the waiting one's.
+    pub inherits: bool,
+}
+
+impl<'a> QueueWait<'a> {
+    /// The wait by itself.
+    pub fn command(self) -> Command<'a> {
+        Command::WaitQueue {
+            queue: self.queue,
+            position: self.position,
+            inherits: self.inherits,
+        }
+    }
+}
+
 /// An in-order queue of a device.
 ///
 /// Every submitting method checks sizes and addresses against the device's books where it can, copies what it
@@ -250,6 +273,24 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
     /// [`Unsupported`](crate::ErrorKind::Unsupported) for a command of a facet the device has not.
     unsafe fn submit(
         &self,
+        command: &Command<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError>;
+
+    /// Puts waits at the end of the queue, and a command behind them: all, or nothing where there is no room for all or
+    /// one of them is refused. Each has a position of its own; the last, the command's, is told. Nothing is ever put
+    /// between them.
+    ///
+    /// More than the queue [holds](Queue::capacity) is never taken: the answer is [`Admission::Full`].
+    ///
+    /// # Safety
+    /// As [`submit`](Queue::submit).
+    ///
+    /// # Errors
+    /// As [`submit`](Queue::submit), of the first that is refused.
+    unsafe fn submit_behind(
+        &self,
+        waits: &[QueueWait<'_>],
         command: &Command<'_>,
         origin: Origin,
     ) -> Result<Admission, DriverError>;

@@ -13,8 +13,12 @@ use crate::{
 use piton_driver::{Command, DeviceId, DevicePtr, DeviceRange, ExecutableGraph, NodeWork};
 use piton_sanitizer::{GraphFootprint, Space};
 use piton_stream::{Event, ReplayStreams, Stream, StreamError, Submission};
-use piton_timeline::Timepoint;
+use piton_timeline::{Frontier, Timepoint};
+use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// What a replay comes behind: the uses of the memory that its nodes name, a frontier for each.
+pub type Behind = SmallVec<[Frontier; 4]>;
 
 /// An executable graph.
 ///
@@ -66,17 +70,35 @@ impl Executable {
     /// than the last replay's while that is in flight, and one in a capture, since graphs do not nest.
     #[track_caller]
     pub unsafe fn launch(&mut self, stream: &Stream) -> Result<Timepoint, GraphError> {
-        self.order(stream)?;
+        // SAFETY: the caller promised the same.
+        unsafe { self.launch_behind(stream, &mut Behind::default()) }
+    }
+
+    /// As [`launch`](Self::launch), behind every point of `after` too.
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch); that the replay comes behind `after` counts.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch) and [`Stream::submit_behind`].
+    #[track_caller]
+    pub unsafe fn launch_behind(
+        &mut self,
+        stream: &Stream,
+        after: &mut Behind,
+    ) -> Result<Timepoint, GraphError> {
+        self.prepare(stream, after)?;
         let command = Command::RunGraph { graph: &self.graph };
         // SAFETY: the caller promised it for each node. Private chunks lie in memory that the executable graph
         // keeps until its last replay has ended, apart where they live at once; replays do not overlap, since each is
         // ordered behind the last one.
-        let point = unsafe { stream.submit(&command)? };
+        let point = unsafe { stream.submit_behind(after, &command)? };
         self.last = Some(stream.record());
         Ok(point)
     }
 
-    /// As [`launch`](Self::launch), and never blocks for room of the replay's own command.
+    /// As [`launch`](Self::launch), and never blocks: the replay and the wait for the last one, where it needs one, are
+    /// taken together or not at all.
     ///
     /// # Safety
     /// As [`launch`](Self::launch); nothing is asked where the answer is [`Submission::Full`].
@@ -85,10 +107,27 @@ impl Executable {
     /// As [`launch`](Self::launch).
     #[track_caller]
     pub unsafe fn try_launch(&mut self, stream: &Stream) -> Result<Submission, GraphError> {
-        self.order(stream)?;
+        // SAFETY: the caller promised the same.
+        unsafe { self.try_launch_behind(stream, &mut Behind::default()) }
+    }
+
+    /// As [`try_launch`](Self::try_launch), behind every point of `after` too.
+    ///
+    /// # Safety
+    /// As [`launch_behind`](Self::launch_behind); nothing is asked where the answer is [`Submission::Full`].
+    ///
+    /// # Errors
+    /// As [`launch_behind`](Self::launch_behind).
+    #[track_caller]
+    pub unsafe fn try_launch_behind(
+        &mut self,
+        stream: &Stream,
+        after: &mut Behind,
+    ) -> Result<Submission, GraphError> {
+        self.prepare(stream, after)?;
         let command = Command::RunGraph { graph: &self.graph };
-        // SAFETY: as in `launch`.
-        let submission = unsafe { stream.try_submit(&command)? };
+        // SAFETY: as in `launch_behind`.
+        let submission = unsafe { stream.try_submit_behind(after, &command)? };
         if let Submission::Accepted(_) = submission {
             self.last = Some(stream.record());
         }
@@ -156,21 +195,19 @@ impl Executable {
         stream.tell_graph(&self.graph, &self.footprint);
     }
 
-    #[track_caller]
-    fn order(&self, stream: &Stream) -> Result<(), GraphError> {
+    /// Gets ready for a replay on a stream, which comes behind the last one: that is added to `after` if it has not
+    /// ended.
+    fn prepare(&self, stream: &Stream, after: &mut Behind) -> Result<(), GraphError> {
+        if let Some(last) = &self.last {
+            // One that has ended, well or not, is in nobody's way.
+            match last.query() {
+                Ok(true) | Err(StreamError::Poisoned(_)) => {}
+                Ok(false) => after.push(stream.place_of(last)?.into()),
+                Err(other) => return Err(other.into()),
+            }
+        }
         self.streams.note(stream);
         self.tell(stream);
-        let Some(last) = &self.last else {
-            return Ok(());
-        };
-        // A replay that has ended, well or not, is in nobody's way.
-        match last.query() {
-            Ok(true) | Err(StreamError::Poisoned(_)) => {}
-            Ok(false) => {
-                stream.wait(last)?;
-            }
-            Err(other) => return Err(other.into()),
-        }
         Ok(())
     }
 }

@@ -73,7 +73,7 @@ mod private_memory;
 
 pub use builder::GraphBuilder;
 pub use error::GraphError;
-pub use executable::Executable;
+pub use executable::{Behind, Executable};
 pub use graph::Graph;
 pub use node::NodeId;
 pub use piton_driver::NodeWork;

@@ -7,12 +7,12 @@ mod support;
 
 use piton_driver::{DevicePtr, DriverError, ErrorKind, MemoryUsage, Operation};
 use piton_graph::{Graph, GraphBuilder, GraphError, NodeId, NodeWork, PrivateBlock, PrivateMemory};
-use piton_stream::{Offence, Semaphore, StreamError};
+use piton_stream::{Event, Offence, Semaphore, StreamError, StreamOptions, Submission};
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicU32, Ordering},
 };
-use support::{BYTES, Bench, config, configs, copies, counts_down, fills, replay, submit};
+use support::{BYTES, Bench, config, configs, copies, counts_down, fills, offer, replay, submit};
 
 fn built(
     private: PrivateMemory,
@@ -318,4 +318,40 @@ fn what_a_graph_keeps_goes_with_its_last_executable_and_replay() {
     drop(executables);
     assert_eq!(Arc::strong_count(&kept), 1);
     assert_eq!(kept.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn trying_takes_a_replay_with_its_wait_for_the_last_one_or_neither_and_never_parks() {
+    for config in configs() {
+        let bench = Bench::new(config);
+        let options = StreamOptions {
+            commands: Some(2),
+            ..StreamOptions::default()
+        };
+        let [first, second] = [(); 2].map(|()| {
+            let options = options.clone();
+            bench.streams.create(&bench.device, options).unwrap()
+        });
+        let data = bench.buffer();
+        let graph = built(PrivateMemory::new(), |builder| {
+            builder.add(fills(data, 1), &[]).map(drop)
+        });
+        let mut executable = graph.instantiate(&bench.device).unwrap();
+        let gate = Semaphore::new(&bench.device, 0).unwrap();
+        first.wait_semaphore(&gate, 1).unwrap();
+        replay(&mut executable, &first).unwrap();
+        second.wait_semaphore(&gate, 2).unwrap();
+        // Room for one, and two are needed: the replay, and its wait for the one before.
+        let before = (second.now(), executable.last().map(Event::timepoint));
+        assert_eq!(offer(&mut executable, &second), Ok(Submission::Full));
+        let after = (second.now(), executable.last().map(Event::timepoint));
+        assert_eq!(after, before);
+        gate.signal(1).unwrap();
+        first.synchronize().unwrap();
+        // The last one has ended, so no wait is needed.
+        let taken = offer(&mut executable, &second).unwrap();
+        assert_eq!(taken, Submission::Accepted(second.now()));
+        gate.signal(2).unwrap();
+        second.synchronize().unwrap();
+    }
 }

@@ -44,7 +44,7 @@ use crate::{
 use piton_driver::{
     Admission, Command, DeviceId, DriverError, ErrorKind, HardwareQueue, Operation, Origin,
     Position, Priority, PriorityRange, Queue, QueueActivity, QueueFailure, QueueId, QueueOptions,
-    QueueWriter, WaitOutcome,
+    QueueWait, QueueWriter, WaitOutcome,
 };
 use std::{sync::Arc, task::Waker, time::Instant};
 
@@ -148,6 +148,25 @@ unsafe impl<D: NativeDevice> Queue for InOrderQueue<D> {
         // SAFETY: the caller promised what the contract asks for the command's memory.
         let admission = unsafe { self.0.submit(request, tag) }?;
         // The command is in: whatever a flush says now is no refusal of it.
+        if let Err(error) = self.0.flush(Operation::Flush) {
+            self.0.device.standing().keep_error(error);
+        }
+        Ok(admission)
+    }
+
+    unsafe fn submit_behind(
+        &self,
+        waits: &[QueueWait<'_>],
+        command: &Command<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        let waits: Vec<_> = waits.iter().map(|wait| wait.command()).collect();
+        let all = waits.iter().chain([command]);
+        let checked = all.map(|command| check::check(&self.0, command, origin));
+        let checked = checked.collect::<Result<_, _>>()?;
+        // SAFETY: the caller promised what the contract asks for the command's memory.
+        let admission = unsafe { self.0.submit_all(checked) };
+        // The commands are in: whatever a flush says now is no refusal of them.
         if let Err(error) = self.0.flush(Operation::Flush) {
             self.0.device.standing().keep_error(error);
         }

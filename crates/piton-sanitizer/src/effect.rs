@@ -23,6 +23,22 @@ pub enum Author {
     Function(FunctionId),
 }
 
+/// Places of other lanes that a command's lane is to come behind before it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Awaits<'a> {
+    /// Those that need no wait of the device.
+    pub left_out: &'a [Timepoint],
+    /// Those whose waits are submitted with the command, in their order, one place each.
+    pub submitted: &'a [Timepoint],
+}
+
+impl Awaits<'_> {
+    /// All of them.
+    pub(crate) fn points(&self) -> impl Iterator<Item = Timepoint> {
+        self.left_out.iter().chain(self.submitted).copied()
+    }
+}
+
 /// What a command does.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -67,7 +67,7 @@ mod signal;
 mod uses;
 
 pub use config::{Listener, Response, SanitizerConfig};
-pub use effect::{Author, Effect, FunctionId};
+pub use effect::{Author, Awaits, Effect, FunctionId};
 pub use footprint::{Footprint, Space, Touched};
 pub use graph::GraphFootprint;
 pub use report::{Action, Hazard, Report, Site};

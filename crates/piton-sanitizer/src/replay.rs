@@ -14,13 +14,13 @@ mod memory;
 mod settle;
 
 use crate::{
-    Author, Effect, FunctionId, Report, SignalId, Space,
+    Author, Awaits, Effect, FunctionId, Report, SignalId, Space,
     clock::Clock,
     lane::{Act, Entry, Lane, Step, Until},
     shadow::Shadow,
     signal::{Signals, Word},
 };
-use piton_driver::DevicePtr;
+use piton_driver::{DevicePtr, Operation, Origin};
 use piton_timeline::{LaneId, Timepoint};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -98,6 +98,28 @@ impl Replay {
         lane.ahead.push_back(Entry { author, act });
         self.run(at.lane);
         self.since += 1;
+    }
+
+    /// A command was accepted at this place, and what it comes behind with it.
+    pub(crate) fn submit_waits(
+        &mut self,
+        by: Author,
+        at: Timepoint,
+        awaits: Awaits<'_>,
+        origin: Origin,
+    ) {
+        for point in awaits.left_out {
+            self.leave_out_wait(by, at.lane, *point);
+        }
+        let first = at.seq.saturating_sub(awaits.submitted.len() as u64);
+        for (seq, point) in (first..).zip(awaits.submitted) {
+            let step = Step {
+                effect: Effect::Waits(*point),
+                operation: Operation::WaitQueue,
+                origin,
+            };
+            self.submit(by, Timepoint { seq, ..at }, step);
+        }
     }
 
     /// A lane was made to wait for a place and needed no command for it.

@@ -1,8 +1,8 @@
 //! The sanitizer: what a runtime tells it, and what it has found.
 
 use crate::{
-    Author, Effect, FunctionId, GraphFootprint, Listener, Report, Response, SanitizerConfig,
-    SignalId, Space,
+    Author, Awaits, Effect, FunctionId, GraphFootprint, Listener, Report, Response,
+    SanitizerConfig, SignalId, Space,
     clock::Clock,
     lane::Step,
     ledger::Ledger,
@@ -147,6 +147,22 @@ impl Sanitizer {
         command: (Operation, Effect),
         origin: Origin,
     ) -> Result<Attempt<'_>, Box<Report>> {
+        self.attempt_behind(by, last, Awaits::default(), command, origin)
+    }
+
+    /// As [`attempt`](Self::attempt), of a command that the lane is to come behind places of other lanes for: nothing is
+    /// known of those either if the command was not taken.
+    ///
+    /// # Errors
+    /// As [`attempt`](Self::attempt).
+    pub fn attempt_behind<'a>(
+        &'a self,
+        by: Author,
+        last: Timepoint,
+        awaits: Awaits<'a>,
+        command: (Operation, Effect),
+        origin: Origin,
+    ) -> Result<Attempt<'a>, Box<Report>> {
         let (operation, effect) = command;
         let step = Step {
             effect,
@@ -155,8 +171,10 @@ impl Sanitizer {
         };
         let mut state = self.state.lock();
         if self.config.response == Response::Refuse {
-            let seq = last.seq.saturating_add(1);
-            let met = state.replay.probe(by, Timepoint { seq, ..last }, &step);
+            let waits = awaits.submitted.len() as u64;
+            let seq = last.seq.saturating_add(waits).saturating_add(1);
+            let at = Timepoint { seq, ..last };
+            let met = state.replay.probe(by, at, awaits, &step);
             if let Some(first) = met.first().cloned() {
                 state.replay.met.extend(met);
                 self.finish(state);
@@ -167,6 +185,7 @@ impl Sanitizer {
             sanitizer: self,
             state,
             by,
+            awaits,
             step,
         })
     }
@@ -328,18 +347,21 @@ pub struct Attempt<'a> {
     sanitizer: &'a Sanitizer,
     state: MutexGuard<'a, State>,
     by: Author,
+    awaits: Awaits<'a>,
     step: Step,
 }
 
 impl Attempt<'_> {
-    /// The command was taken, at this place.
+    /// The command was taken, at this place, and the waits submitted with it right before.
     pub fn accepted(self, at: Timepoint) {
         let Self {
             sanitizer,
             mut state,
             by,
+            awaits,
             step,
         } = self;
+        state.replay.submit_waits(by, at, awaits, step.origin);
         state.replay.submit(by, at, step);
         sanitizer.finish(state);
     }

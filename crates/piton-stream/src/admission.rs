@@ -15,6 +15,7 @@
 
 use crate::{Stream, StreamError, Submission, WhenFull, relay::Watch, witness::Submitted};
 use piton_driver::{Admission, DriverError, Origin, Position};
+use piton_sanitizer::Awaits;
 use std::{
     fmt,
     future::Future,
@@ -68,11 +69,23 @@ impl Stream {
         }
     }
 
-    /// Offers once to the queue. Every submission of a stream passes here; the queue's own count is the lane's, so
-    /// there are no other books to keep.
+    /// Offers once to the queue.
     #[inline]
     pub(crate) fn put(
         &self,
+        submitted: Submitted<'_>,
+        origin: Origin,
+        offer: impl FnOnce() -> Result<Admission, DriverError>,
+    ) -> Result<Submission, StreamError> {
+        self.put_behind(Awaits::default(), submitted, origin, offer)
+    }
+
+    /// As [`put`](Self::put), of something that comes behind places of other lanes, whose waits are offered with it. Every submission
+    /// of a stream passes here; the queue's own count is the lane's, so there are no other books to keep.
+    #[inline]
+    pub(crate) fn put_behind(
+        &self,
+        awaits: Awaits<'_>,
         submitted: Submitted<'_>,
         origin: Origin,
         offer: impl FnOnce() -> Result<Admission, DriverError>,
@@ -81,7 +94,7 @@ impl Stream {
             None => None,
             Some(witness) => {
                 self.state().not_forked()?;
-                Some(witness.attempt(self, submitted, origin)?)
+                Some(witness.attempt(self, awaits, submitted, origin)?)
             }
         };
         match offer()? {
@@ -141,6 +154,11 @@ impl<'a, W: Work> Admitting<'a, W> {
             room: None,
             accepted: None,
         }
+    }
+
+    /// Where it is told to come from.
+    pub(crate) fn set_origin(&mut self, origin: Origin) {
+        self.origin = origin;
     }
 
     /// Offers; then either the work is accepted or there is room to wait for.

@@ -40,6 +40,7 @@
 //! | make streams | [`Streams::create`], [`StreamOptions`] |
 //! | run a kernel, copy, fill | [`Stream::launch`] and its like; [`Command`] with [`Stream::submit`] |
 //! | submit much from one thread, without locks | [`Stream::writer`], [`Writer`] |
+//! | run a command behind places of other streams, with all its waits or not at all | [`Stream::submit_behind`] |
 //! | submit without blocking the thread | [`Stream::try_submit`], [`Stream::submit_async`] |
 //! | run a host function in order | [`Stream::call_host`] |
 //! | remember a place | [`Stream::now`], [`Stream::record`], [`Stream::record_timed`] |
@@ -61,7 +62,6 @@
 //!   once the work has ended too, so memory may be freed on either answer.
 //! - Nothing accepted is lost: a dropped stream's work runs, its events answer, its queue goes when it has drained.
 //! - The forms that block hold no lock, and refuse to wait for their own stream inside its host functions.
-//!
 //! - In a fork of the process nothing here waits for a thread that stayed behind: what is known without a lock is
 //!   answered, what is not is refused with [`StreamError::Forked`], and destructors leave what they have where it is.
 //!   A stream that was being captured when the process forked is the exception: leave it alone.
@@ -79,6 +79,7 @@
 //! runs commands. What is made of a capture: `piton-graph`.
 
 mod admission;
+mod behind;
 mod capture;
 mod completion;
 mod dump;
@@ -106,6 +107,7 @@ mod watchdog;
 mod witness;
 mod writer;
 
+pub use behind::SubmittingBehind;
 pub use capture::{Capture, CaptureError, Captured, Offence};
 pub use completion::Completion;
 pub use dump::{Doing, LaneActivity, LaneDump, WaitsFor};

@@ -5,7 +5,7 @@
 
 use piton_driver::{
     Admission, Command, DeviceId, DriverError, ErrorKind, HardwareQueue, Operation, Origin,
-    Position, Priority, Queue, QueueFailure, QueueId, WaitOutcome,
+    Position, Priority, Queue, QueueFailure, QueueId, QueueWait, WaitOutcome,
 };
 use piton_sync::{
     Mutex,
@@ -84,6 +84,14 @@ unsafe impl Queue for ModelQueue {
         })
     }
     unsafe fn submit(&self, _: &Command<'_>, _: Origin) -> Result<Admission, DriverError> {
+        refused()
+    }
+    unsafe fn submit_behind(
+        &self,
+        _: &[QueueWait<'_>],
+        _: &Command<'_>,
+        _: Origin,
+    ) -> Result<Admission, DriverError> {
         refused()
     }
     fn flush(&self) -> Result<(), DriverError> {

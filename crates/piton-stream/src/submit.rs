@@ -296,7 +296,7 @@ impl Future for Submitting<'_> {
 
 /// Whether the device can do this kind of thing at all.
 #[inline(never)]
-fn supported(command: &Command<'_>, device: &dyn Device) -> Result<(), StreamError> {
+pub(crate) fn supported(command: &Command<'_>, device: &dyn Device) -> Result<(), StreamError> {
     let (facet, has_it) = match command {
         Command::CopyPeer { .. } => (Facet::Peers, device.peers().is_some()),
         Command::WaitSemaphore { .. } | Command::SignalSemaphore { .. } => {

@@ -82,6 +82,19 @@ impl<'a, D: Door> WaitWork<'a, D> {
     }
 }
 
+impl<'a, D: Door> WaitWork<'a, D> {
+    /// A wait for a point outside all captures.
+    fn of(state: &'a LaneState, point: Timepoint, door: D) -> Self {
+        Self {
+            state,
+            point,
+            captured: None,
+            door,
+            was_asked: false,
+        }
+    }
+}
+
 impl<D: Door> Work for WaitWork<'_, D> {
     type Output = Waited;
 
@@ -253,6 +266,15 @@ impl Stream {
         self.admit(work, origin).map(drop)
     }
 
+    /// The place of an event, for [`submit_behind`](Self::submit_behind).
+    ///
+    /// # Errors
+    /// [`ForeignEvent`](StreamError::ForeignEvent) for an event of another runtime, whose places mean others here.
+    pub fn place_of(&self, event: &Event) -> Result<Timepoint, StreamError> {
+        let point = event.timepoint();
+        self.owns(event.state(), point).map(|()| point)
+    }
+
     fn owns(&self, state: &LaneState, point: Timepoint) -> Result<(), StreamError> {
         if Arc::ptr_eq(state.timeline(), self.registry().timeline()) {
             return Ok(());
@@ -260,7 +282,24 @@ impl Stream {
         Err(StreamError::ForeignEvent { point })
     }
 
-    fn wait_point(&self, point: Timepoint, origin: Origin) -> Result<Waited, StreamError> {
+    /// Offers a wait for a point once. Never blocks.
+    pub(crate) fn offer_wait(
+        &self,
+        point: Timepoint,
+        origin: Origin,
+    ) -> Result<Submission<Waited>, StreamError> {
+        let Some(state) = self.registry().resolve(point)? else {
+            self.tell_left_out(point);
+            return Ok(Submission::Accepted(Waited::Done));
+        };
+        WaitWork::of(&state, point, self.queue()).offer(self, origin)
+    }
+
+    pub(crate) fn wait_point(
+        &self,
+        point: Timepoint,
+        origin: Origin,
+    ) -> Result<Waited, StreamError> {
         if let Some(waited) = self.known(point) {
             self.tell_left_out(point);
             return Ok(waited);
@@ -269,14 +308,7 @@ impl Stream {
             self.tell_left_out(point);
             return Ok(Waited::Done);
         };
-        let work = WaitWork {
-            state: &state,
-            point,
-            captured: None,
-            door: self.queue(),
-            was_asked: false,
-        };
-        self.admit(work, origin)
+        self.admit(WaitWork::of(&state, point, self.queue()), origin)
     }
 
     /// What is known of a wait for an event before it is work: no more than a few loads, and nothing to move.
@@ -291,7 +323,7 @@ impl Stream {
 
     /// Whether the clock or a known end says that no wait is needed. No lock.
     #[inline]
-    fn known_of(&self, state: &LaneState, point: Timepoint) -> Option<Waited> {
+    pub(crate) fn known_of(&self, state: &LaneState, point: Timepoint) -> Option<Waited> {
         if state.link().has_completed(state.position(point)) {
             let is_well = state.id() == self.id() || !state.has_failed(point);
             return is_well.then_some(Waited::Done);
@@ -301,7 +333,7 @@ impl Stream {
     }
 
     /// What is known of a wait for a point without looking up whose it is, and without a lock.
-    fn known(&self, point: Timepoint) -> Option<Waited> {
+    pub(crate) fn known(&self, point: Timepoint) -> Option<Waited> {
         if self.state().capture.is_on() {
             return None;
         }
@@ -326,7 +358,7 @@ impl Stream {
 
     /// Tells the timeline of a wait that was accepted at `at`. Only now: a clock that knew of it before would
     /// let another thread leave out a wait that is not there yet.
-    fn waited(&self, point: Timepoint, at: Timepoint) -> Waited {
+    pub(crate) fn waited(&self, point: Timepoint, at: Timepoint) -> Waited {
         let after = Timepoint {
             seq: at.seq.saturating_sub(1),
             ..at

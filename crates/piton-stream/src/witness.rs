@@ -9,7 +9,9 @@
 
 use crate::{Stream, StreamError, host_function, registry::Registry};
 use piton_driver::{Command, ExecutableGraph, Operation, Origin, Semaphore};
-use piton_sanitizer::{Attempt, Author, Effect, FunctionId, GraphFootprint, Sanitizer, SignalId};
+use piton_sanitizer::{
+    Attempt, Author, Awaits, Effect, FunctionId, GraphFootprint, Sanitizer, SignalId,
+};
 use piton_sync::Mutex;
 use piton_timeline::{LaneId, Timeline, Timepoint};
 use std::{
@@ -81,12 +83,13 @@ impl Witness {
 
     /// Asks whether a command may be submitted. The attempt holds the sanitizer's lock, so nothing between this and
     /// its end blocks.
-    pub(crate) fn attempt(
-        &self,
+    pub(crate) fn attempt<'a>(
+        &'a self,
         stream: &Stream,
+        awaits: Awaits<'a>,
         submitted: Submitted<'_>,
         origin: Origin,
-    ) -> Result<Attempt<'_>, StreamError> {
+    ) -> Result<Attempt<'a>, StreamError> {
         let command = match submitted {
             Submitted::Command(command) => (
                 command.operation(),
@@ -98,9 +101,9 @@ impl Witness {
                 id.map_or(Effect::Nothing, Effect::Calls),
             ),
         };
-        let attempt = self
-            .sanitizer
-            .attempt(self.author(), stream.now(), command, origin);
+        let attempt =
+            self.sanitizer
+                .attempt_behind(self.author(), stream.now(), awaits, command, origin);
         attempt.map_err(|report| StreamError::Hazard(Arc::new(*report)))
     }
 

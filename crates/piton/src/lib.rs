@@ -149,7 +149,8 @@ pub use piton_sanitizer::{
 };
 pub use piton_stream::{
     Completion, Doing, Event, Expiry, LaneActivity, LaneDump, OnExpiry, Semaphore, StreamError,
-    StreamFailure, StreamName, StreamOptions, Waited, WaitsFor, Watchdog, WatchdogThread, WhenFull,
+    StreamFailure, StreamName, StreamOptions, Submission, Waited, WaitsFor, Watchdog,
+    WatchdogThread, WhenFull,
 };
 pub use piton_topology::{Machine, RouteKind};
 pub use piton_trace::{DeviceTrace, Written, write_chrome as write_chrome_trace};

@@ -12,6 +12,7 @@ use crate::{
 use piton_alloc::DevicePool;
 use piton_driver::{Access, DeviceRange, NodeWork};
 use piton_graph::{Executable, Graph, NodeId, PrivateBlock};
+use piton_stream::Submission;
 use smallvec::SmallVec;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -117,21 +118,58 @@ impl<'a> Replay<'a> {
             scratch,
             ..
         } = self.graph;
-        let mut uses = self.given;
-        for (range, access) in &*needs {
-            covers(&uses, *range, *access)?;
-        }
-        uses.extend(scratch.iter().map(|scratch| Use::write(scratch)));
+        let uses = uses(&self.given, needs, scratch.as_deref())?;
         let ordered = self.stream.order(&uses)?;
+        let (raw, mut after) = (self.stream.raw(), ordered.after().into());
         // SAFETY: every buffer that a node names was given (invariant 1): borrowed, exclusively where a node writes, so
         // it is live memory of this device (`order` checks) with the length it was recorded with (`covers`), kept until
         // the use noted below has ended. The stream is ordered behind every conflicting use, and later ones will be
         // ordered behind this. Nodes that conflict are ordered by the recorder, and their extents were checked when they
         // were recorded. Scratch memory is the graph's (invariant 2).
-        let point = unsafe { executable.launch(self.stream.raw())? };
+        let point = unsafe { executable.launch_behind(raw, &mut after)? };
         ordered.note(&point.into());
         Ok(())
     }
+
+    /// As [`submit`](Self::submit), and never blocks: the replay and the waits it needs are taken together or not at all.
+    /// May be tried again, and after it was taken too: then it is another replay.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[track_caller]
+    pub fn try_submit(&mut self) -> Result<Submission<()>, BufferError> {
+        let ReadyGraph {
+            executable,
+            needs,
+            scratch,
+            ..
+        } = &mut *self.graph;
+        let uses = uses(&self.given, needs, scratch.as_deref())?;
+        let ordered = self.stream.order(&uses)?;
+        let (raw, mut after) = (self.stream.raw(), ordered.after().into());
+        // SAFETY: as in `submit`.
+        let taken = unsafe { executable.try_launch_behind(raw, &mut after)? };
+        if let Submission::Accepted(point) = taken {
+            ordered.note(&point.into());
+        }
+        Ok(taken.map(drop))
+    }
+}
+
+/// The uses that a replay makes, where all that it needs was given.
+fn uses<'a>(
+    given: &[Use<'a>],
+    needs: &[(DeviceRange, Access)],
+    scratch: Option<&'a DeviceMemory>,
+) -> Result<SmallVec<[Use<'a>; INLINE_ARGUMENTS]>, BufferError> {
+    for (range, access) in needs {
+        covers(given, *range, *access)?;
+    }
+    Ok(given
+        .iter()
+        .copied()
+        .chain(scratch.map(Use::write))
+        .collect())
 }
 
 /// Whether a buffer was given, to write where it must be.

@@ -2,17 +2,18 @@
 
 use crate::{
     cases::queues::Gate,
-    drive::{copy, fill_word, launch},
+    drive::{copy, copy_behind, fill_word, launch},
     outcome::{Checked, accepted, ensure, ensure_eq, refused},
     stage::{Stage, finish},
     subject::{Subject, TestKernels},
 };
-use piton_driver::{ErrorKind, Grid, Position};
+use piton_driver::{Admission, ErrorKind, Grid, Position, QueueWait};
 
 cases! { "waits":
     a_queue_waits_for_what_another_has_not_done_yet [HostMemory Semaphores],
     a_wait_for_what_has_ended_costs_nothing_but_a_position [HostMemory],
     a_wait_for_the_own_past_is_harmless [],
+    a_command_is_taken_with_all_its_waits_or_with_none [HostMemory Semaphores],
     two_queues_take_turns [HostMemory],
     one_queue_waits_for_many_and_many_for_one [HostMemory],
     queues_without_a_wait_do_not_hold_each_other [Semaphores],
@@ -67,6 +68,44 @@ fn a_wait_for_the_own_past_is_harmless(subject: &Subject) -> Checked {
     accepted(queue.wait_for(&*queue, position))?;
     accepted(fill_word(&queue, &buffer, 2))?;
     finish(&queue)
+}
+
+fn a_command_is_taken_with_all_its_waits_or_with_none(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let (first, second) = (stage.queue()?, stage.queue()?);
+    let (a, b) = (stage.buffer(64)?, stage.buffer(64)?);
+    let gates = [Gate::close(&stage, &first)?, Gate::close(&stage, &second)?];
+    let written = accepted(fill_word(&first, &a, 7))?;
+    let wait = QueueWait {
+        queue: &*first,
+        position: written,
+        inherits: true,
+    };
+    while second.submitted().get() + 1 < second.capacity() {
+        accepted(fill_word(&second, &b, 1))?;
+    }
+    let before = second.submitted();
+    let refused = copy_behind((&second, &[wait]), (&b, 0), (&a, 0), 64)?;
+    ensure_eq(
+        refused,
+        Admission::Full,
+        "there is room for one, not for two",
+    )?;
+    ensure_eq(second.submitted(), before, "a refusal leaves no wait")?;
+    let last = accepted(fill_word(&second, &b, 1))?;
+    ensure_eq(last.get(), before.get() + 1, "the room is there still")?;
+    gates[1].open()?;
+    finish(&second)?;
+    let taken = accepted(copy_behind((&second, &[wait, wait]), (&b, 0), (&a, 0), 64))?;
+    ensure_eq(taken.get(), last.get() + 3, "each wait has a position")?;
+    ensure(second.completed() < taken, "the command waits")?;
+    gates[0].open()?;
+    finish(&second)?;
+    ensure_eq(
+        stage.words(&b, 16)?,
+        vec![7; 16],
+        "the second saw what the first wrote",
+    )
 }
 
 fn two_queues_take_turns(subject: &Subject) -> Checked {

@@ -11,7 +11,7 @@ use piton_driver::{
 use piton_graph::{Executable, GraphError, NodeWork};
 use piton_sanitizer::{Report, Sanitizer, SanitizerConfig};
 use piton_sim::{DeviceConfig, KernelDefinition, ScheduleOrder, SimConfig, SimDriver, SimModule};
-use piton_stream::{Command, Stream, StreamError, StreamOptions, Streams};
+use piton_stream::{Command, Stream, StreamError, StreamOptions, Streams, Submission};
 use piton_timeline::{Timeline, Timepoint};
 use std::sync::Arc;
 
@@ -261,6 +261,15 @@ pub(crate) fn submit(stream: &Stream, work: &NodeWork) -> Result<Timepoint, Stre
     };
     // SAFETY: tests never free what commands name, and order what conflicts.
     unsafe { stream.submit(&command) }
+}
+
+/// Replays if there is room.
+pub(crate) fn offer(
+    executable: &mut Executable,
+    stream: &Stream,
+) -> Result<Submission, GraphError> {
+    // SAFETY: as for `submit`.
+    unsafe { executable.try_launch(stream) }
 }
 
 #[track_caller]

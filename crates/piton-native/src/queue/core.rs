@@ -96,9 +96,10 @@ impl<D: NativeDevice> Core<D> {
         flushed.map_err(|status| status.error(operation, self.device.info().id))
     }
 
-    /// The lock, where there is room for one more command.
-    fn with_room(&self) -> Option<MutexGuard<'_, State<D>>> {
-        let has_room = |state: &State<D>| state.submitted() - state.completed < self.capacity;
+    /// The lock, where there is room for so many more commands.
+    fn with_room(&self, count: u64) -> Option<MutexGuard<'_, State<D>>> {
+        let has_room =
+            |state: &State<D>| state.submitted() - state.completed + count <= self.capacity;
         let state = self.state.lock();
         if has_room(&state) {
             return Some(state);
@@ -117,7 +118,7 @@ impl<D: NativeDevice> Core<D> {
         request: Request<'_, D>,
         tag: Tag,
     ) -> Result<Admission, DriverError> {
-        let Some(mut state) = self.with_room() else {
+        let Some(mut state) = self.with_room(1) else {
             return Ok(Admission::Full);
         };
         let position = state.submitted() + 1;
@@ -152,13 +153,40 @@ impl<D: NativeDevice> Core<D> {
         Ok(Admission::Accepted(Position::new(position)))
     }
 
+    /// Puts checked commands at the end, all or none. They are held first, and go on from there as held ones do: what
+    /// the driver refused of the last would come too late for the ones before it.
+    ///
+    /// # Safety
+    /// As [`piton_driver::Queue::submit_behind`].
+    pub(crate) unsafe fn submit_all(
+        self: &Arc<Self>,
+        all: Vec<(Request<'_, D>, Tag)>,
+    ) -> Admission {
+        let Some(mut state) = self.with_room(all.len() as u64) else {
+            return Admission::Full;
+        };
+        let is_first = state.held.is_empty();
+        let held = all.into_iter().map(|(request, tag)| Held {
+            work: request.into_work(),
+            tag,
+        });
+        state.held.extend(held);
+        let last = state.submitted();
+        self.submitted.store(last, Ordering::Release);
+        drop(state);
+        if is_first {
+            advance(Arc::clone(self), Fired::No);
+        }
+        Admission::Accepted(Position::new(last))
+    }
+
     /// As [`submit`](Self::submit), for host functions: taken when accepted.
     pub(crate) fn call(
         self: &Arc<Self>,
         function: &mut Option<HostFunction>,
         tag: Tag,
     ) -> Admission {
-        let Some(mut state) = self.with_room() else {
+        let Some(mut state) = self.with_room(1) else {
             return Admission::Full;
         };
         let position = state.submitted() + 1;

@@ -2,7 +2,7 @@
 
 use super::Replay;
 use crate::{
-    Author, GraphFootprint, Report,
+    Author, Awaits, GraphFootprint, Report,
     clock::Clock,
     lane::{Act, Entry, Step},
     shadow::{Ended, Past, Tenancy},
@@ -11,8 +11,15 @@ use piton_timeline::{LaneId, Timepoint};
 use std::sync::Arc;
 
 impl Replay {
-    /// What a command would be reported for, were it submitted now; nothing while its lane is held.
-    pub(crate) fn probe(&self, by: Author, at: Timepoint, step: &Step) -> Vec<Report> {
+    /// What a command would be reported for, were it submitted now; nothing while its lane is held, or would be by what
+    /// it comes behind.
+    pub(crate) fn probe(
+        &self,
+        by: Author,
+        at: Timepoint,
+        awaits: Awaits<'_>,
+        step: &Step,
+    ) -> Vec<Report> {
         let mut met = Vec::new();
         let Some(lane) = self.lanes.get(&at.lane) else {
             return met;
@@ -22,6 +29,12 @@ impl Replay {
         }
         let mut clock = (*lane.clock).clone();
         clock.join(&self.author(by));
+        for point in awaits.points() {
+            match self.reached(point) {
+                Some(awaited) => clock.join(&awaited),
+                None => return met,
+            }
+        }
         let past = self.past(at.lane, &clock);
         let reach = |space, start| self.shadow.reach(space, start);
         let uses = step.uses(at, lane.label.as_ref(), &reach);

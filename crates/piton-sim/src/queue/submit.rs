@@ -16,10 +16,11 @@ use piton_driver as contract;
 use piton_driver::{
     Admission, DeviceId, DevicePtr, DeviceRange, DriverError, ErrorKind, HardwareQueue, Kernel,
     Launch, MemoryWord, Operation, Origin, Position, Priority, Queue, QueueActivity, QueueFailure,
-    QueueId, QueueWriter, WaitOutcome,
+    QueueId, QueueWait, QueueWriter, WaitOutcome,
 };
 use piton_sync::atomic::Ordering;
-use std::{any::Any, sync::Arc, task::Waker, time::Instant};
+use smallvec::SmallVec;
+use std::{any::Any, iter, sync::Arc, task::Waker, time::Instant};
 
 /// The handle of a queue. Dropping it frees its place on the hardware queue; what was submitted still runs.
 #[derive(Debug)]
@@ -44,13 +45,14 @@ fn inline_bytes(packed: &[u8], extents: &[u8]) -> [u8; INLINE_BYTES] {
 }
 
 impl QueueCore {
+    /// Whether there is room for so many commands.
     #[inline]
-    fn has_room(&self, producer: &mut Producer) -> bool {
-        let (submitted, capacity) = (self.ring.submitted(), self.ring.capacity());
-        if submitted - producer.completed >= capacity {
+    fn has_room(&self, producer: &mut Producer, count: u64) -> bool {
+        let (last, capacity) = (self.ring.submitted() + count, self.ring.capacity());
+        if last - producer.completed > capacity {
             producer.completed = self.progress.reached();
         }
-        submitted - producer.completed < capacity
+        last - producer.completed <= capacity
     }
 
     /// A launch's arguments, and behind them its extents, copied to where they stay until it has ended; `None` where
@@ -131,7 +133,7 @@ impl QueueCore {
     ) -> Admission {
         self.engine().while_submitting(|| {
             let mut producer = self.producer.take();
-            if !self.has_room(&mut producer) {
+            if !self.has_room(&mut producer, 1) {
                 return Admission::Full;
             }
             let Some(command) = make() else {
@@ -207,19 +209,39 @@ impl SimQueue {
         origin: Origin,
     ) -> Result<Admission, DriverError> {
         match *command {
-            contract::Command::Launch(ref launch) => self.put_launch(producer, launch, origin),
+            contract::Command::Launch(ref launch) => {
+                self.put_launch(producer, iter::empty(), launch, origin)
+            }
             contract::Command::WaitQueue {
                 queue,
                 position,
                 inherits,
             } => self.put_wait(producer, (queue, position), inherits, origin),
-            _ => self.put_other(producer, command, origin),
+            _ => self.put_other(producer, iter::empty(), command, origin),
         }
     }
 
+    /// As [`put`](Self::put), behind waits that were checked; all of them or nothing. Nothing is put before it is known
+    /// that all there is to put has its place, arguments among it.
+    fn put_behind(
+        &self,
+        producer: &mut Producer,
+        waits: SmallVec<[Command; 2]>,
+        command: &contract::Command<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        let waits = waits.into_iter();
+        match command {
+            contract::Command::Launch(launch) => self.put_launch(producer, waits, launch, origin),
+            _ => self.put_other(producer, waits, command, origin),
+        }
+    }
+
+    #[inline]
     fn put_launch(
         &self,
         producer: &mut Producer,
+        waits: impl ExactSizeIterator<Item = Command>,
         launch: &Launch<'_>,
         origin: Origin,
     ) -> Result<Admission, DriverError> {
@@ -227,7 +249,7 @@ impl SimQueue {
         let kernel = self
             .check_launch(producer, launch)
             .map_err(|kind| core.device.error(kind, Operation::Launch))?;
-        if !core.has_room(producer) {
+        if !core.has_room(producer, 1 + waits.len() as u64) {
             return Ok(Admission::Full);
         }
         let Some(arguments) = core.place(producer, launch) else {
@@ -238,10 +260,23 @@ impl SimQueue {
             grid: launch.grid,
             arguments,
         };
-        // SAFETY: the producer is the caller's, and there is room.
+        for wait in waits {
+            // SAFETY: the producer is the caller's, and there is room for all.
+            unsafe { core.publish(wait, origin) };
+        }
+        // SAFETY: as above.
         let position = unsafe { core.publish(command, origin) };
         producer.kept.note(launch.kernel, position.get());
         Ok(Admission::Accepted(position))
+    }
+
+    /// Checks a wait, and takes hold of the queue it names.
+    fn wait(&self, wait: &QueueWait<'_>) -> Result<Command, DriverError> {
+        Ok(Command::WaitQueue {
+            queue: Arc::clone(self.check_wait(wait.queue, wait.position)?),
+            position: wait.position.get(),
+            inherits: wait.inherits,
+        })
     }
 
     fn put_wait(
@@ -252,7 +287,7 @@ impl SimQueue {
         origin: Origin,
     ) -> Result<Admission, DriverError> {
         let other = self.check_wait(other, position)?;
-        if !self.core.has_room(producer) {
+        if !self.core.has_room(producer, 1) {
             return Ok(Admission::Full);
         }
         let command = Command::WaitQueue {
@@ -269,14 +304,19 @@ impl SimQueue {
     fn put_other(
         &self,
         producer: &mut Producer,
+        waits: impl ExactSizeIterator<Item = Command>,
         command: &contract::Command<'_>,
         origin: Origin,
     ) -> Result<Admission, DriverError> {
         let command = self.check(command, command.operation())?;
-        if !self.core.has_room(producer) {
+        if !self.core.has_room(producer, 1 + waits.len() as u64) {
             return Ok(Admission::Full);
         }
-        // SAFETY: the producer is the caller's, and there is room.
+        for wait in waits {
+            // SAFETY: the producer is the caller's, and there is room for all.
+            unsafe { self.core.publish(wait, origin) };
+        }
+        // SAFETY: as above.
         Ok(Admission::Accepted(unsafe {
             self.core.publish(command, origin)
         }))
@@ -315,6 +355,15 @@ impl SimQueue {
                 dst: device.check_fill(dst, pattern, bytes)?,
                 pattern,
             },
+            contract::Command::WaitQueue {
+                queue,
+                position,
+                inherits,
+            } => self.wait(&QueueWait {
+                queue,
+                position,
+                inherits,
+            })?,
             contract::Command::WaitSemaphore { semaphore, value } => Command::WaitSemaphore {
                 semaphore: device.own_semaphore(semaphore, operation)?,
                 value,
@@ -438,6 +487,27 @@ unsafe impl Queue for SimQueue {
             let admission = self.put(&mut self.core.producer.take(), command, origin)?;
             if admission != Admission::Full {
                 self.core.start(1);
+            }
+            Ok(admission)
+        })
+    }
+
+    unsafe fn submit_behind(
+        &self,
+        waits: &[QueueWait<'_>],
+        command: &contract::Command<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        self.core.device.gate(command.operation())?;
+        let checked = waits.iter().map(|wait| self.wait(wait));
+        let waits: SmallVec<[Command; 2]> = checked.collect::<Result<_, _>>()?;
+        let count = u32::try_from(waits.len()).map_or(u32::MAX, |waits| waits.saturating_add(1));
+        self.core.engine().while_submitting(|| {
+            let mut producer = self.core.producer.take();
+            let admission = self.put_behind(&mut producer, waits, command, origin)?;
+            drop(producer);
+            if admission != Admission::Full {
+                self.core.start(count);
             }
             Ok(admission)
         })

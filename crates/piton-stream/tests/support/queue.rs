@@ -9,7 +9,8 @@ use super::{
 };
 use piton_driver::{
     Admission, Awaited, Command, DeviceId, DriverError, ErrorKind, Front, HardwareQueue, Operation,
-    Origin, Position, Priority, Queue, QueueActivity, QueueFailure, QueueId, WaitOutcome,
+    Origin, Position, Priority, Queue, QueueActivity, QueueFailure, QueueId, QueueWait,
+    WaitOutcome,
 };
 use piton_sync::atomic::{AtomicU64, Ordering};
 use std::{any::Any, sync::Arc, task::Waker, time::Instant};
@@ -31,9 +32,13 @@ pub(crate) struct FakeQueue {
 
 impl FakeQueue {
     pub(crate) fn push(&self, work: Work, origin: Origin) -> Admission {
+        self.push_all(vec![work], origin)
+    }
+
+    fn push_all(&self, works: Vec<Work>, origin: Origin) -> Admission {
         let mut inner = self.machine.inner.lock();
         let book = &mut inner.books[self.index];
-        if book.submitted - book.completed >= self.capacity {
+        if book.submitted - book.completed + works.len() as u64 > self.capacity {
             drop(inner);
             let refusals = self.refusals.fetch_add(1, Ordering::Relaxed) + 1;
             if self.moves_on_refusal && refusals.is_multiple_of(2) {
@@ -41,9 +46,11 @@ impl FakeQueue {
             }
             return Admission::Full;
         }
-        book.origins.push_back((work.operation(), origin));
-        book.commands.push_back(work);
-        book.submitted += 1;
+        for work in works {
+            book.origins.push_back((work.operation(), origin));
+            book.commands.push_back(work);
+            book.submitted += 1;
+        }
         Admission::Accepted(Position::new(book.submitted))
     }
 
@@ -63,6 +70,36 @@ impl FakeQueue {
 
     fn error(&self, kind: ErrorKind, operation: Operation) -> DriverError {
         DriverError::new(kind, operation, self.device)
+    }
+
+    /// What a command is here.
+    fn work(&self, command: &Command<'_>) -> Result<Work, DriverError> {
+        Ok(match *command {
+            Command::Fill { bytes: 0, .. } => {
+                let (bytes, maximum) = (0, u64::MAX);
+                let kind = ErrorKind::InvalidSize { bytes, maximum };
+                return Err(self.error(kind, Operation::Fill));
+            }
+            Command::Fill { dst: TRAP, .. } => Work::Trap(Operation::Fill),
+            Command::WaitQueue {
+                queue,
+                position,
+                inherits,
+            } => {
+                let given = queue.device();
+                let other: &dyn Any = queue;
+                let Some(other) = other.downcast_ref::<Self>() else {
+                    let kind = ErrorKind::ForeignObject { given };
+                    return Err(self.error(kind, Operation::WaitQueue));
+                };
+                other.known(position, Operation::WaitQueue)?;
+                Work::WaitQueue(other.index, position.get(), inherits)
+            }
+            Command::WaitSemaphore { semaphore, value } => Work::WaitValue(cell(semaphore), value),
+            Command::SignalSemaphore { semaphore, value } => Work::Signal(cell(semaphore), value),
+            Command::WriteTimestamp { pool, index } => Work::Stamp(slots(pool), index as usize),
+            _ => Work::Touch(command.operation()),
+        })
     }
 
     fn known(&self, position: Position, operation: Operation) -> Result<(), DriverError> {
@@ -111,33 +148,18 @@ unsafe impl Queue for FakeQueue {
         origin: Origin,
     ) -> Result<Admission, DriverError> {
         self.machine.pass();
-        let work = match *command {
-            Command::Fill { bytes: 0, .. } => {
-                let (bytes, maximum) = (0, u64::MAX);
-                let kind = ErrorKind::InvalidSize { bytes, maximum };
-                return Err(self.error(kind, Operation::Fill));
-            }
-            Command::Fill { dst: TRAP, .. } => Work::Trap(Operation::Fill),
-            Command::WaitQueue {
-                queue,
-                position,
-                inherits,
-            } => {
-                let given = queue.device();
-                let other: &dyn Any = queue;
-                let Some(other) = other.downcast_ref::<Self>() else {
-                    let kind = ErrorKind::ForeignObject { given };
-                    return Err(self.error(kind, Operation::WaitQueue));
-                };
-                other.known(position, Operation::WaitQueue)?;
-                Work::WaitQueue(other.index, position.get(), inherits)
-            }
-            Command::WaitSemaphore { semaphore, value } => Work::WaitValue(cell(semaphore), value),
-            Command::SignalSemaphore { semaphore, value } => Work::Signal(cell(semaphore), value),
-            Command::WriteTimestamp { pool, index } => Work::Stamp(slots(pool), index as usize),
-            _ => Work::Touch(command.operation()),
-        };
-        Ok(self.push(work, origin))
+        Ok(self.push(self.work(command)?, origin))
+    }
+    unsafe fn submit_behind(
+        &self,
+        waits: &[QueueWait<'_>],
+        command: &Command<'_>,
+        origin: Origin,
+    ) -> Result<Admission, DriverError> {
+        self.machine.pass();
+        let waits = waits.iter().map(|wait| self.work(&wait.command()));
+        let works = waits.chain([self.work(command)]);
+        Ok(self.push_all(works.collect::<Result<_, _>>()?, origin))
     }
     fn abort(&self) -> Result<(), DriverError> {
         let mut inner = self.machine.inner.lock();

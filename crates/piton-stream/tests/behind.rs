@@ -1,0 +1,256 @@
+//! Commands behind places of other lanes: taken with all the waits they need, or with none.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(unsafe_code, reason = "submission is unsafe")]
+
+mod support;
+
+use piton_driver::{DevicePtr, FillPattern};
+use piton_sanitizer::Hazard;
+use piton_stream::{
+    Command, Stream, StreamError, StreamOptions, Submission, SubmittingBehind, Waited, WhenFull,
+};
+use piton_sync::thread;
+use piton_timeline::{Frontier, Timepoint};
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
+use support::{
+    Bench,
+    simulated::{BYTES, SimBench, machines},
+    trap, work,
+};
+
+fn fill(at: u64) -> Command<'static> {
+    Command::Fill {
+        dst: DevicePtr::new(at),
+        pattern: FillPattern::Byte(1),
+        bytes: 1,
+    }
+}
+
+fn submit(stream: &Stream, after: &[Frontier]) -> Result<Timepoint, StreamError> {
+    // SAFETY: the fake device touches no memory.
+    unsafe { stream.submit_behind(after, &fill(16)) }
+}
+
+fn offer(stream: &Stream, after: &[Frontier]) -> Result<Submission, StreamError> {
+    // SAFETY: as in `submit`.
+    unsafe { stream.try_submit_behind(after, &fill(16)) }
+}
+
+fn submit_async<'a>(stream: &'a Stream, after: &'a [Frontier]) -> SubmittingBehind<'a> {
+    // SAFETY: as in `submit`.
+    unsafe { stream.submit_behind_async(after, fill(16)) }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// A stream of each label, with a command that has not ended.
+fn busy<const N: usize>(bench: &Bench) -> ([Stream; N], [Frontier; N]) {
+    let streams = [(); N].map(|()| bench.stream("other"));
+    let points = streams.each_ref().map(|other| work(other).unwrap().into());
+    (streams, points)
+}
+
+#[test]
+fn a_command_is_refused_with_all_its_waits_or_taken_with_all() {
+    let bench = Bench::over(|device| device.with_capacity(4));
+    let ([a, b], after) = busy(&bench);
+    let stream = bench.stream("behind");
+    work(&stream).unwrap();
+    work(&stream).unwrap();
+    let before = stream.now();
+    assert_eq!(offer(&stream, &after), Ok(Submission::Full));
+    {
+        let mut future = submit_async(&stream, &after);
+        assert!(poll(&mut future).is_pending());
+    }
+    assert_eq!(stream.now(), before, "nothing has changed");
+    let is_behind = |other: &Stream| {
+        let timeline = bench.streams.timeline();
+        timeline.wait_need(stream.id(), other.now()) == piton_timeline::WaitNeed::Ordered
+    };
+    assert!(!is_behind(&a) && !is_behind(&b), "the clock knows nothing");
+    // Behind one that has ended and one that has not there is room for two.
+    bench.machine.step(0);
+    let taken = offer(&stream, &after).unwrap();
+    assert_eq!(taken, Submission::Accepted(stream.now()));
+    assert_eq!(stream.depth(), 4);
+    assert!(is_behind(&b));
+    assert_eq!(
+        stream.try_wait(&b.record()),
+        Ok(Submission::Accepted(Waited::Ordered))
+    );
+    bench.machine.run();
+    assert_eq!(stream.synchronize(), Ok(()));
+}
+
+#[test]
+fn a_command_comes_behind_every_point_and_waits_for_each_lane_once() {
+    let bench = Bench::new();
+    let ([a, b], mut after) = busy(&bench);
+    after[1].join(&work(&a).unwrap().into());
+    let stream = bench.stream("behind");
+    let at = submit(&stream, &after).unwrap();
+    assert_eq!((at, stream.depth()), (stream.now(), 3));
+    bench.machine.run();
+    let trace = bench.machine.trace();
+    let place = |queue, position| {
+        let is_it = |ran: &support::Ran| (ran.queue, ran.position) == (queue, position);
+        trace.iter().position(is_it).unwrap()
+    };
+    assert!(place(2, 3) > place(0, 2) && place(2, 3) > place(1, 1));
+    // Ended, so nothing is waited for.
+    submit(&stream, &after).unwrap();
+    assert_eq!(stream.depth(), 1);
+    drop(b);
+}
+
+#[test]
+fn a_command_behind_a_failure_fails() {
+    let bench = Bench::new();
+    let other = bench.stream("other");
+    let after = [trap(&other).unwrap().into()];
+    let stream = bench.stream("behind");
+    submit(&stream, &after).unwrap();
+    bench.machine.run();
+    assert!(matches!(
+        stream.synchronize(),
+        Err(StreamError::Poisoned(_))
+    ));
+    // It has ended by now, and is told all the same.
+    let late = bench.stream("late");
+    submit(&late, &after).unwrap();
+    bench.machine.run();
+    assert!(matches!(late.synchronize(), Err(StreamError::Poisoned(_))));
+}
+
+#[test]
+fn more_waits_than_a_stream_holds_are_made_one_by_one_where_that_may_be() {
+    let bench = Bench::over(|device| device.with_capacity(2));
+    let (others, after) = busy::<3>(&bench);
+    let options = StreamOptions {
+        when_full: WhenFull::Refuse,
+        ..StreamOptions::default()
+    };
+    let strict = bench.stream_with(options);
+    assert_eq!(offer(&strict, &after), Ok(Submission::Full));
+    let refused = StreamError::Full { capacity: 2 };
+    assert_eq!(submit(&strict, &after), Err(refused));
+    assert_eq!(strict.depth(), 0);
+    let patient = bench.stream("patient");
+    {
+        let mut future = submit_async(&patient, &after);
+        assert!(poll(&mut future).is_pending());
+        assert_eq!(patient.depth(), 2);
+        bench.machine.run();
+        assert_eq!(poll(&mut future), Poll::Ready(Ok(patient.now())));
+    }
+    bench.machine.run();
+    let others = others.each_ref().map(|other| work(other).unwrap().into());
+    // Parks, while the fake device goes on.
+    submit(&patient, &others).unwrap();
+    assert_eq!(patient.synchronize(), Ok(()));
+}
+
+#[test]
+fn a_sanitizer_knows_what_a_command_comes_behind_and_nothing_of_one_that_was_refused() {
+    let bench = Bench {
+        streams: Bench::sanitized().streams,
+        ..Bench::over(|device| device.with_capacity(2))
+    };
+    let kinds = || {
+        let reports = bench.streams.sanitizer().unwrap().take_reports();
+        reports
+            .into_iter()
+            .map(|report| report.kind)
+            .collect::<Vec<_>>()
+    };
+    let ([_other], after) = busy(&bench);
+    let stream = bench.stream("behind");
+    submit(&stream, &after).unwrap();
+    assert_eq!(kinds(), [], "in order");
+    bench.machine.run();
+    // All has ended, so the wait is left out, which orders as well.
+    let third = bench.stream("third");
+    submit(&third, &[stream.now().into()]).unwrap();
+    assert_eq!((kinds(), third.depth()), (vec![], 1));
+    let after = Frontier::from(work(&third).unwrap());
+    let late = bench.stream("late");
+    // Room for one, and two are needed.
+    late.wait(&third.record()).unwrap();
+    let fourth = bench.stream("fourth");
+    let more = [after, late.now().into()];
+    assert_eq!(offer(&fourth, &more), Ok(Submission::Full));
+    work(&fourth).unwrap();
+    assert_eq!(
+        kinds(),
+        [Hazard::WriteWrite],
+        "the refused one ordered nothing"
+    );
+}
+
+#[test]
+fn commands_behind_each_other_run_in_order_on_every_schedule() {
+    for machine in machines() {
+        let bench = SimBench::new(machine);
+        let options = StreamOptions {
+            commands: Some(4),
+            ..StreamOptions::default()
+        };
+        let streams = [(); 3].map(|()| bench.stream_with(options.clone()));
+        let at = bench.device.memory().allocate(BYTES).unwrap();
+        let command = Command::Fill {
+            dst: at,
+            pattern: FillPattern::Byte(1),
+            bytes: BYTES,
+        };
+        let mut last = [(); 3].map(|()| Frontier::new());
+        for turn in 0..40 {
+            let stream = &streams[turn % 3];
+            // SAFETY: the memory is live until the end; each use comes behind all before.
+            let tried = unsafe { stream.try_submit_behind(&last, &command).unwrap() };
+            let point = match tried {
+                Submission::Accepted(point) => point,
+                // SAFETY: as above.
+                Submission::Full => unsafe { stream.submit_behind(&last, &command).unwrap() },
+            };
+            last[turn % 3] = point.into();
+        }
+        for stream in &streams {
+            stream.synchronize().unwrap();
+        }
+        // SAFETY: all that names it has ended.
+        unsafe { bench.device.memory().free(at).unwrap() };
+    }
+}
+
+/// Two producers of one stream: whatever the other takes in between, a refusal leaves no wait.
+#[test]
+fn a_refusal_beside_another_producer_leaves_no_wait() {
+    let bench = Bench::over(|device| device.with_capacity(3));
+    let ([a, b], after) = busy(&bench);
+    let stream = bench.stream("behind");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..3 {
+                let _taken = support::try_work(&stream).unwrap();
+            }
+        });
+        let taken = offer(&stream, &after).unwrap();
+        let is_behind = |other: &Stream| {
+            let timeline = bench.streams.timeline();
+            timeline.wait_need(stream.id(), other.now()) == piton_timeline::WaitNeed::Ordered
+        };
+        let was_taken = matches!(taken, Submission::Accepted(_));
+        assert_eq!((is_behind(&a), is_behind(&b)), (was_taken, was_taken));
+    });
+    bench.machine.run();
+    stream.synchronize().unwrap();
+}
