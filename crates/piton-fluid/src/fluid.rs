@@ -165,6 +165,20 @@ impl Fluid {
         Ok(self.flow(flow)?.rate)
     }
 
+    /// When something happens to a flow, if nothing happens to any other: it ends, or begins if its delay is not over.
+    /// `None` if it has no rate.
+    ///
+    /// # Errors
+    /// [`FluidError::UnknownFlow`].
+    pub fn next_change(&mut self, flow: FlowId) -> Result<Option<u64>, FluidError> {
+        self.settle();
+        let active = self.flow(flow)?;
+        if self.pending.contains(&(active.begins, flow)) {
+            return Ok(Some(active.begins));
+        }
+        Ok(self.end_of(active))
+    }
+
     /// What nobody takes of a resource at this moment, in bytes a second.
     ///
     /// # Errors
@@ -227,14 +241,17 @@ impl Fluid {
 
     /// When the first of the flows under way ends.
     fn first_end(&self) -> Option<(u64, FlowId)> {
-        let end = |(id, active): (&FlowId, &Active)| {
-            let nanos = active.left.checked_div(active.rate.into())?;
-            let whole = nanos * u128::from(active.rate) == active.left;
-            let nanos = if whole { nanos } else { nanos + 1 };
-            let at = u128::from(self.now) + nanos;
-            Some((u64::try_from(at).ok().filter(|at| *at < u64::MAX)?, *id))
-        };
+        let end = |(id, active): (&FlowId, &Active)| Some((self.end_of(active)?, *id));
         self.flows.iter().filter_map(end).min()
+    }
+
+    /// When a flow ends at its present rate.
+    fn end_of(&self, active: &Active) -> Option<u64> {
+        let nanos = active.left.checked_div(active.rate.into())?;
+        let whole = nanos * u128::from(active.rate) == active.left;
+        let nanos = if whole { nanos } else { nanos + 1 };
+        let at = u128::from(self.now) + nanos;
+        u64::try_from(at).ok().filter(|at| *at < u64::MAX)
     }
 
     /// Lets time pass during which no rate changes.

@@ -56,6 +56,8 @@ fn read(file: PathBuf) -> Option<(PathBuf, Machine, Value, Vec<DeviceId>)> {
 
 fn planner(machine: &Machine, change: impl FnOnce(&mut StripeOptions)) -> StripePlanner {
     let mut options = StripeOptions::default();
+    // The library's rates are what copies get, through host bridges too.
+    options.costs.host_bridge_sixths = 6;
     change(&mut options);
     StripePlanner::new(machine, PeerAccess::all(), options)
 }

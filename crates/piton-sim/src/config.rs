@@ -2,7 +2,7 @@
 
 use crate::fault::FaultPlan;
 use piton_driver::{DeviceId, DriverError, LinkClass, PciAddress};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use thiserror::Error;
 
 /// What stands behind a device's addresses.
@@ -61,6 +61,8 @@ pub struct DeviceConfig {
     pub compute_units: u32,
     /// Bytes a second between host and device, each way, in virtual time.
     pub host_bytes_per_second: u64,
+    /// Copies to and from other devices that it runs at once; at least 1.
+    pub peer_engines: u32,
     /// Its place on the PCI bus.
     pub pci: Option<PciAddress>,
     /// The NUMA node it hangs on.
@@ -81,6 +83,7 @@ impl Default for DeviceConfig {
             hardware_queues: 8,
             compute_units: 2,
             host_bytes_per_second: 24_000_000_000,
+            peer_engines: 2,
             pci: None,
             numa_node: None,
             poison: None,
@@ -105,6 +108,16 @@ pub struct LinkConfig {
     pub allows_peer_access: bool,
 }
 
+/// Wires that copies between several pairs of devices pass through and share, in virtual time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wires {
+    /// What each carries, in bytes a second.
+    pub bytes_per_second: Vec<u64>,
+    /// For an ordered pair of devices the wires on its way, by their places in the list. A pair that is not here has its
+    /// link to itself, each way.
+    pub ways: BTreeMap<(DeviceId, DeviceId), Box<[u32]>>,
+}
+
 /// The machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SimConfig {
@@ -112,6 +125,8 @@ pub struct SimConfig {
     pub devices: Vec<DeviceConfig>,
     /// What connects them. Pairs not named are connected through the host and have no peer access.
     pub links: Vec<LinkConfig>,
+    /// What copies between devices share beside their links.
+    pub wires: Wires,
     /// What time is.
     pub clock: ClockMode,
     /// Worker threads of this machine alone. `None`: the process's shared ones, as many as cores but one and
@@ -184,6 +199,7 @@ impl SimConfig {
                 });
             }
         }
+        self.validate_wires()?;
         match self.workers {
             Some(workers) if !(1..=MAX_WORKERS).contains(&workers) => {
                 Err(SimError::InvalidWorkers {
@@ -192,6 +208,25 @@ impl SimConfig {
                 })
             }
             _ => Ok(()),
+        }
+    }
+
+    fn validate_wires(&self) -> Result<(), SimError> {
+        let Wires {
+            bytes_per_second,
+            ways,
+        } = &self.wires;
+        let is_wire = |wire: &u32| {
+            bytes_per_second
+                .get(*wire as usize)
+                .is_some_and(|rate| *rate > 0)
+        };
+        let broken = ways
+            .iter()
+            .find(|(_, way)| way.is_empty() || !way.iter().all(is_wire));
+        match broken {
+            Some(((a, b), _)) => Err(SimError::InvalidLink { a: a.0, b: b.0 }),
+            None => Ok(()),
         }
     }
 }
@@ -234,6 +269,9 @@ fn validate_device(device: u32, config: &DeviceConfig) -> Result<(), SimError> {
             page_bytes,
             limit,
         });
+    }
+    if config.peer_engines == 0 {
+        return Err(SimError::NoPeerEngine { device });
     }
     let (hardware_queues, compute_units) = (config.hardware_queues, config.compute_units);
     let has_queues = (1..=MAX_HARDWARE_QUEUES).contains(&hardware_queues);
@@ -303,6 +341,12 @@ pub enum SimError {
     /// A bandwidth of zero to the host.
     #[error("device {device} has no bandwidth to the host")]
     NoHostBandwidth {
+        /// The device.
+        device: u32,
+    },
+    /// No engine for copies between devices.
+    #[error("device {device} has no engine for copies between devices")]
+    NoPeerEngine {
         /// The device.
         device: u32,
     },

@@ -29,6 +29,9 @@ use std::sync::Arc;
 /// Commands of one queue that run before others get the hardware queue.
 const SLICE: u32 = 16;
 
+/// Who takes turns on a copy engine.
+type CopyEngine = Resource<Arc<QueueCore>>;
+
 /// What became of the front command.
 enum Step {
     /// It ended, or is to be looked at again; the front is still the caller's.
@@ -37,6 +40,8 @@ enum Step {
     Empty,
     /// It waits; whatever it waits for owns the queue now.
     Waits,
+    /// It goes on at a later virtual time; the front is still the caller's.
+    Later,
 }
 
 /// Runs commands of `queue`, whose front the caller owns.
@@ -51,7 +56,7 @@ pub(crate) fn run_slice(queue: &Arc<QueueCore>, runner: &mut Runner) {
     let last = run_some(queue, hardware, runner);
     release(queue, hardware);
     match last {
-        Step::Ended => queue.engine().schedule(queue),
+        Step::Ended | Step::Later => queue.engine().schedule(queue),
         Step::Empty | Step::Waits => queue.device.machine().settle_if_abandoned(),
     }
 }
@@ -150,11 +155,7 @@ fn step(queue: &Arc<QueueCore>, position: u64, runner: &mut Runner) -> Step {
             .unwrap_or_else(|| run_front(queue, position, entry, None, runner)),
         Command::CopyToDevice { .. } | Command::CopyToHost { .. } | Command::CopyPeer { .. } => {
             let engine = copy_engine(queue.device.core(), operation);
-            if !engine.acquire(queue.band(), || Arc::clone(queue)) {
-                return Step::Waits;
-            }
-            runner.hand_over();
-            run_front(queue, position, entry, Some(engine), runner)
+            step_copy(queue, position, entry, engine, runner)
         }
         Command::RunGraph { plan } => {
             runner.hand_over();
@@ -166,6 +167,40 @@ fn step(queue: &Arc<QueueCore>, position: u64, runner: &mut Runner) -> Step {
             run_front(queue, position, entry, None, runner)
         }
     }
+}
+
+/// Runs the copy at the front; where copies share links, begins it, or ends it when its time has come.
+fn step_copy(
+    queue: &Arc<QueueCore>,
+    position: u64,
+    entry: &Entry,
+    engine: &Resource<Arc<QueueCore>>,
+    runner: &mut Runner,
+) -> Step {
+    let machine = queue.device.machine();
+    let under_way = *queue.flow.lock();
+    if let (Some(flowing), Some(traffic)) = (under_way, &machine.traffic) {
+        let Some(end) = traffic.finish(flowing.flow) else {
+            return Step::Later;
+        };
+        *queue.flow.lock() = None;
+        let times = Some((flowing.start, end));
+        return run_front_at(queue, position, entry, (Some(engine), times), runner);
+    }
+    if !engine.acquire(queue.band(), || Arc::clone(queue)) {
+        return Step::Waits;
+    }
+    runner.hand_over();
+    if let Some(traffic) = &machine.traffic {
+        let earliest = queue.ready_at(entry.submitted_at);
+        let slowness = plan::slowness(queue, &entry.command);
+        let flowing = traffic.start(queue.device.id(), &entry.command, (earliest, slowness));
+        if flowing.is_some() {
+            *queue.flow.lock() = flowing;
+            return Step::Later;
+        }
+    }
+    run_front(queue, position, entry, Some(engine), runner)
 }
 
 /// Runs the next node of the graph at the front; ends the command behind the last.
@@ -238,6 +273,7 @@ fn skip(
     // SAFETY: the front is the caller's, and the position is asked for once more only.
     let entry = unsafe { queue.ring.take(position) };
     let what = (entry.command.operation(), entry.origin);
+    give_up_flow(queue, what.0);
     match &entry.command {
         Command::Launch {
             arguments: Arguments::Ring(reservation),
@@ -265,6 +301,15 @@ fn skip(
     Step::Ended
 }
 
+/// A copy under way is given up: its flow goes, and its engine is another's.
+fn give_up_flow(queue: &QueueCore, operation: Operation) {
+    let under_way = queue.flow.lock().take();
+    if let (Some(flowing), Some(traffic)) = (under_way, &queue.device.machine().traffic) {
+        traffic.cancel(flowing.flow);
+        release(queue, copy_engine(queue.device.core(), operation));
+    }
+}
+
 pub(crate) fn copy_engine(device: &DeviceCore, operation: Operation) -> &Resource<Arc<QueueCore>> {
     match operation {
         Operation::CopyToDevice => &device.copy_in,
@@ -280,10 +325,21 @@ fn run_front(
     engine: Option<&Resource<Arc<QueueCore>>>,
     runner: &mut Runner,
 ) -> Step {
+    let times = plan::plan(queue, &entry.command, entry.submitted_at);
+    run_front_at(queue, position, entry, (engine, times), runner)
+}
+
+/// Runs the front, whose times are known if time is virtual.
+fn run_front_at(
+    queue: &Arc<QueueCore>,
+    position: u64,
+    entry: &Entry,
+    (engine, schedule): (Option<&CopyEngine>, Option<(u64, u64)>),
+    runner: &mut Runner,
+) -> Step {
     let what = (entry.command.operation(), entry.origin);
     let draft = record::begin(queue, position, entry);
     let kernel = draft.and_then(|_| entry.command.kernel());
-    let schedule = plan::plan(queue, &entry.command, entry.submitted_at);
     let start = schedule.map_or_else(|| record::now(queue), |(start, _)| start);
     let outcome = perform::perform(queue, position, entry, draft.as_ref());
     if let Some(engine) = engine {
@@ -314,6 +370,10 @@ fn run_front(
 
 /// When the queue's next command could start, in virtual time. The queue is on the ready list.
 pub(crate) fn ready_at(queue: &QueueCore) -> u64 {
+    let under_way = *queue.flow.lock();
+    if let (Some(flowing), Some(traffic)) = (under_way, &queue.device.machine().traffic) {
+        return traffic.next_change(flowing.flow);
+    }
     let next = queue.progress.reached() + 1;
     if next > queue.ring.submitted() {
         return queue.time();

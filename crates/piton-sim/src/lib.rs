@@ -50,9 +50,9 @@
 //! # drop(module);
 //! ```
 //!
-//! # Not here
-//! Bandwidth shared between concurrent copies: each copy engine runs one copy at a time, at its link's rate in
-//! virtual time and at memcpy's in real time.
+//! *Links* are shared in virtual time, where commands run in its order: copies that run at once share the rates of their links by the fluid
+//! model of `piton-fluid` (`traffic`). Under a seeded order, which explores schedules and not times, a copy takes
+//! what it would alone; in real time, what memcpy takes.
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("piton-sim needs Linux and 64-bit addresses: its pages come from memfd and mmap");
@@ -103,6 +103,7 @@ mod stall;
 mod tally;
 mod timestamp;
 mod trace;
+mod traffic;
 mod trouble;
 mod turns;
 mod urgency;
@@ -112,7 +113,7 @@ mod word;
 
 pub use block::{Block, BlockIndex};
 pub use config::{
-    Backing, ClockMode, DeviceConfig, LinkConfig, ScheduleOrder, SimConfig, SimError,
+    Backing, ClockMode, DeviceConfig, LinkConfig, ScheduleOrder, SimConfig, SimError, Wires,
 };
 pub use device::{MemoryCounters, SimDevice};
 pub use driver::SimDriver;

@@ -13,6 +13,7 @@ use crate::{
     resource::Resource,
     shield,
     trace::TraceBuffer,
+    traffic::Traffic,
     window::Window,
 };
 use piton_driver::{
@@ -73,6 +74,8 @@ pub(crate) struct Machine {
     pub(crate) engine: Arc<Engine>,
     pub(crate) devices: Vec<DeviceCore>,
     pub(crate) links: Vec<LinkConfig>,
+    /// Copies that share links; none where time is real, or a seed and not time says what runs next.
+    pub(crate) traffic: Option<Traffic>,
     pub(crate) host: Mutex<HostRegions>,
     pub(crate) modules: Mutex<HashMap<Arc<str>, SimModule>>,
     pub(crate) faults: Faults,
@@ -89,6 +92,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new(config: SimConfig) -> Result<Self, DriverError> {
+        let traffic = Traffic::of(&config);
         let engine = Engine::for_machine(config.clock, config.workers, config.spin)?;
         let devices = (0..)
             .zip(config.devices)
@@ -100,6 +104,7 @@ impl Machine {
             engine,
             devices,
             links: config.links,
+            traffic,
             host: Mutex::new(HostRegions::default()),
             modules: Mutex::new(HashMap::new()),
             faults,
@@ -182,7 +187,7 @@ impl DeviceCore {
             queues: Mutex::new(Vec::new()),
             copy_in: Resource::new(1),
             copy_out: Resource::new(1),
-            copy_peer: Resource::new(2),
+            copy_peer: Resource::new(config.peer_engines),
             cores: Resource::new(1),
             trace: TraceBuffer::new(is_virtual),
             unit_counts: [(ComputeUnitKind::General, config.compute_units)],

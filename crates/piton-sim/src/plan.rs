@@ -70,10 +70,19 @@ pub(crate) fn peer_ns(queue: &QueueCore, dst: PeerAddress, src: PeerAddress, byt
     let host = queue.device.core().config.host_bytes_per_second;
     let link = queue.device.machine().link(dst.device, src.device);
     let (rate, latency) = link.map_or((host, 0), |link| (link.bytes_per_second, link.latency_ns));
-    let slowness = queue
-        .device
-        .machine()
-        .faults
-        .slowness(dst.device, src.device);
+    let slowness = slowness_between(queue, dst, src);
     (latency + cost::transfer_ns(bytes, rate)).saturating_mul(slowness)
+}
+
+/// How many times as long as it should a copy takes, by the fault plan.
+pub(crate) fn slowness(queue: &QueueCore, command: &Command) -> u64 {
+    match command {
+        Command::CopyPeer { dst, src, .. } => slowness_between(queue, *dst, *src),
+        _ => 1,
+    }
+}
+
+fn slowness_between(queue: &QueueCore, dst: PeerAddress, src: PeerAddress) -> u64 {
+    let faults = &queue.device.machine().faults;
+    faults.slowness(dst.device, src.device)
 }

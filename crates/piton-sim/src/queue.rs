@@ -34,6 +34,7 @@ use crate::{
     ring::Ring,
     shield,
     stall::Stall,
+    traffic::Flowing,
     trouble::Trouble,
     turns::Turns,
 };
@@ -138,6 +139,8 @@ pub(crate) struct QueueCore {
     has_writer: AtomicBool,
     /// In virtual time alone.
     times: Mutex<Option<Box<Times>>>,
+    /// The copy at the front, while it is under way in virtual time. Only the owner of the front changes it.
+    pub(crate) flow: Mutex<Option<Flowing>>,
 }
 
 impl QueueCore {

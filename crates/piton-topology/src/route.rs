@@ -64,6 +64,27 @@ pub struct CostModel {
     pub chunk_bytes: u64,
     /// Rate of a copy inside one device.
     pub local: BytesPerSec,
+    /// What a copy through host bridges gets of its narrowest link, in sixths; six where the rates of the links say it
+    /// already.
+    pub host_bridge_sixths: u64,
+}
+
+impl CostModel {
+    /// What a copy gets of links that carry `rate`.
+    pub(crate) fn through(&self, kind: RouteKind, rate: BytesPerSec) -> BytesPerSec {
+        match kind {
+            RouteKind::HostBridge | RouteKind::Staged { .. } => {
+                sixths(rate, self.host_bridge_sixths)
+            }
+            _ => rate,
+        }
+    }
+}
+
+/// So many sixths of a rate; of what does not divide by six, all.
+const fn sixths(rate: BytesPerSec, count: u64) -> BytesPerSec {
+    let sixth = rate.get() / 6;
+    BytesPerSec::new(sixth.saturating_mul(count).saturating_add(rate.get() % 6))
 }
 
 impl Default for CostModel {
@@ -72,6 +93,7 @@ impl Default for CostModel {
             launch: defaults::COPY_LAUNCH,
             chunk_bytes: defaults::STAGING_CHUNK_BYTES,
             local: defaults::LOCAL_COPY,
+            host_bridge_sixths: defaults::HOST_BRIDGE_SIXTHS,
         }
     }
 }
@@ -93,13 +115,12 @@ pub struct Route {
 }
 
 impl Route {
-    /// What a copy gets of it: the bottleneck, or less where it crosses host bridges.
+    /// What a copy gets of it by default: the bottleneck, or less where it crosses host bridges.
     #[must_use]
     pub const fn rate(&self) -> BytesPerSec {
         match self.kind {
             RouteKind::HostBridge | RouteKind::Staged { .. } => {
-                let sixth = self.bottleneck.get() / 6;
-                BytesPerSec::new(sixth * defaults::HOST_BRIDGE_SIXTHS + self.bottleneck.get() % 6)
+                sixths(self.bottleneck, defaults::HOST_BRIDGE_SIXTHS)
             }
             _ => self.bottleneck,
         }
@@ -113,7 +134,7 @@ impl Route {
         let once = costs
             .launch
             .saturating_add(self.latency)
-            .saturating_add(self.rate().duration_of(bytes));
+            .saturating_add(costs.through(self.kind, self.bottleneck).duration_of(bytes));
         let Some(rate) = self.faster_half else {
             return once;
         };

@@ -262,22 +262,20 @@ impl StripePlanner {
     }
 
     fn stripe(&self, path: decompose::FlowPath) -> Stripe {
-        let rate = BytesPerSec::new(path.rate);
-        let mut kind = RouteKind::Direct;
+        let kind = self.kind_of(&path.through);
+        let rate = self
+            .options
+            .costs
+            .through(kind, BytesPerSec::new(path.rate));
         let mut delay = self.options.costs.launch;
         let mut relays = Vec::new();
         for node in &path.through {
             let here = self.kinds[node.index()];
-            kind = match here {
-                NodeKind::Device(device) => {
-                    relays.push(device);
-                    let chunk = rate.duration_of(self.options.costs.chunk_bytes);
-                    delay = delay.saturating_add(chunk);
-                    kind.max(RouteKind::Relay { device: relays[0] })
-                }
-                NodeKind::HostBridge | NodeKind::Memory(_) => kind.max(RouteKind::HostBridge),
-                _ => kind.max(RouteKind::Switch),
-            };
+            if let NodeKind::Device(device) = here {
+                relays.push(device);
+                let chunk = rate.duration_of(self.options.costs.chunk_bytes);
+                delay = delay.saturating_add(chunk);
+            }
             delay = delay.saturating_add(defaults::transit_latency(here));
         }
         for link in &path.links {
@@ -292,6 +290,21 @@ impl StripePlanner {
             offset: 0,
             bytes: 0,
         }
+    }
+
+    /// What a path passes through; of several devices the first.
+    fn kind_of(&self, through: &[NodeId]) -> RouteKind {
+        let first = through
+            .iter()
+            .find_map(|node| match self.kinds[node.index()] {
+                NodeKind::Device(device) => Some(RouteKind::Relay { device }),
+                _ => None,
+            });
+        let kinds = through.iter().map(|node| match self.kinds[node.index()] {
+            NodeKind::HostBridge | NodeKind::Memory(_) => RouteKind::HostBridge,
+            _ => RouteKind::Switch,
+        });
+        first.unwrap_or_else(|| kinds.max().unwrap_or(RouteKind::Direct))
     }
 
     /// Whether each device of the way may access the next one's memory.

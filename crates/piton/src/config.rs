@@ -1,12 +1,12 @@
 //! How a runtime is to be made.
 
-use crate::RuntimeError;
+use crate::{RuntimeError, simulated};
 use piton_alloc::MemoryPoolConfig;
-use piton_driver::{DeviceId, Driver, LinkClass};
+use piton_driver::Driver;
 use piton_pinned::PinnedPoolConfig;
 use piton_sanitizer::SanitizerConfig;
-use piton_sim::{DeviceConfig, LinkConfig, SimConfig, SimDriver};
-use piton_topology::{BytesPerSec, Distance, Machine, Nanos, Transit};
+use piton_sim::{DeviceConfig, SimConfig, SimDriver};
+use piton_topology::Machine;
 use piton_transfer::TransferConfig;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl RuntimeConfig {
         machine: &Machine,
         device: &DeviceConfig,
     ) -> Result<Self, RuntimeError> {
-        let sim = simulate(machine, device)?;
+        let sim = simulated::machine(machine, device)?;
         Ok(Self {
             machine: Some(machine.clone()),
             ..Self::on(Devices::Simulated(sim))
@@ -76,59 +76,5 @@ impl RuntimeConfig {
             transfers: None,
             sanitizer: None,
         }
-    }
-}
-
-/// The simulated machine that a model describes: a link for each pair of devices, as wide as the widest way
-/// between them that passes no third device. Devices reach each other's memory as far as PCIe switches go, which
-/// is what NCCL allows by default (`NCCL_P2P_LEVEL=PXB`).
-fn simulate(machine: &Machine, device: &DeviceConfig) -> Result<SimConfig, RuntimeError> {
-    let count = machine.device_count();
-    let too_many = RuntimeError::TooManyDevices { count };
-    let devices = u32::try_from(count).map_err(|_| too_many)?;
-    let (distances, bandwidths) = (machine.distances(), machine.bandwidths(Transit::HostOnly));
-    let latencies = machine.latencies(Transit::HostOnly);
-    let mut config = SimConfig::uniform(devices, device);
-    config.links.clear();
-    for from in machine.device_ids() {
-        for to in machine.device_ids().filter(|to| *to > from) {
-            let (row, column) = (from.index(), to.index());
-            let distance = distances
-                .get(row, column)
-                .copied()
-                .unwrap_or(Distance::Unknown);
-            let bandwidth = bandwidths.get(row, column).copied().flatten();
-            config.links.push(LinkConfig {
-                a: DeviceId(u32::from(from.get())),
-                b: DeviceId(u32::from(to.get())),
-                class: class(distance),
-                bytes_per_second: bandwidth.map_or(UNKNOWN_BYTES_PER_SECOND, BytesPerSec::get),
-                latency_ns: latencies
-                    .get(row, column)
-                    .copied()
-                    .flatten()
-                    .map_or(0, Nanos::get),
-                allows_peer_access: distance <= Distance::Pxb,
-            });
-        }
-    }
-    Ok(config)
-}
-
-/// What a way of unknown width is taken for: PCIe 3.0 x16.
-const UNKNOWN_BYTES_PER_SECOND: u64 = 12_000_000_000;
-
-fn class(distance: Distance) -> LinkClass {
-    match distance {
-        Distance::Same => LinkClass::Local,
-        Distance::Package => LinkClass::Package,
-        Distance::Link => LinkClass::Link,
-        Distance::LinkSwitch => LinkClass::LinkSwitch,
-        Distance::Pix => LinkClass::Pix,
-        Distance::Pxb => LinkClass::Pxb,
-        Distance::Phb => LinkClass::Phb,
-        Distance::Node => LinkClass::Node,
-        Distance::Sys => LinkClass::Sys,
-        _ => LinkClass::Unknown,
     }
 }

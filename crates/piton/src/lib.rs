@@ -123,6 +123,7 @@ mod config;
 mod device;
 mod error;
 mod runtime;
+mod simulated;
 mod topology;
 
 pub use config::{Devices, RuntimeConfig};
@@ -165,5 +166,6 @@ pub mod sim {
     pub use piton_sim::{
         Backing, Block, BlockIndex, ClockMode, DeviceConfig, FaultPlan, KernelDefinition,
         LinkConfig, ScheduleOrder, SimConfig, SimDevice, SimDriver, SimError, SimModule, Trigger,
+        Wires,
     };
 }

@@ -24,8 +24,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-fluid", &["piton-topology"]),
     // What backends recorded, as files: nobody is asked anything.
     ("piton-trace", &["piton-driver"]),
-    // Backends know the contract and not each other.
-    ("piton-sim", &["piton-driver", "piton-sync"]),
+    // Backends know the contract and not each other. The simulated machine's links share what flows through them.
+    ("piton-sim", &["piton-fluid", "piton-driver", "piton-sync"]),
     // Stands in for a vendor's library, in tests.
     (
         "piton-fakecuda",

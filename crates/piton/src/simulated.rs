@@ -1,0 +1,116 @@
+//! The simulated machine that a model of a machine describes.
+
+use crate::RuntimeError;
+use piton_driver::{DeviceId, LinkClass};
+use piton_sim::{DeviceConfig, LinkConfig, SimConfig, Wires};
+use piton_topology::{
+    BytesPerSec, Candidate, DeviceId as Place, Distance, LinkId, Machine, Nanos, NodeId,
+    PeerAccess, Router, Transit,
+};
+use std::collections::BTreeMap;
+
+/// The simulated machine that a model describes: a link for each pair of devices, as wide as the widest way
+/// between them that passes no third device, and shared as far as the wires of that way are. Devices reach each other's memory as far as PCIe switches go, which
+/// is what NCCL allows by default (`NCCL_P2P_LEVEL=PXB`).
+pub(crate) fn machine(machine: &Machine, device: &DeviceConfig) -> Result<SimConfig, RuntimeError> {
+    let count = machine.device_count();
+    let too_many = RuntimeError::TooManyDevices { count };
+    let devices = u32::try_from(count).map_err(|_| too_many)?;
+    let (distances, bandwidths) = (machine.distances(), machine.bandwidths(Transit::HostOnly));
+    let latencies = machine.latencies(Transit::HostOnly);
+    let device = DeviceConfig {
+        // As many as it can have partners: the links are what is narrow.
+        peer_engines: device.peer_engines.max(devices),
+        ..device.clone()
+    };
+    let mut config = SimConfig::uniform(devices, &device);
+    config.links.clear();
+    config.wires = wires(machine);
+    for from in machine.device_ids() {
+        for to in machine.device_ids().filter(|to| *to > from) {
+            let (row, column) = (from.index(), to.index());
+            let distance = distances
+                .get(row, column)
+                .copied()
+                .unwrap_or(Distance::Unknown);
+            let bandwidth = bandwidths.get(row, column).copied().flatten();
+            config.links.push(LinkConfig {
+                a: id(from),
+                b: id(to),
+                class: class(distance),
+                bytes_per_second: bandwidth.map_or(UNKNOWN_BYTES_PER_SECOND, BytesPerSec::get),
+                latency_ns: latencies
+                    .get(row, column)
+                    .copied()
+                    .flatten()
+                    .map_or(0, Nanos::get),
+                allows_peer_access: distance <= Distance::Pxb,
+            });
+        }
+    }
+    Ok(config)
+}
+
+/// The links of the machine, each way, and which of them lie between each two devices.
+fn wires(machine: &Machine) -> Wires {
+    let router = Router::new(machine, &PeerAccess::all());
+    let rates = machine.links().iter().flat_map(|link| [link.up, link.down]);
+    let mut wires = Wires {
+        bytes_per_second: rates.map(BytesPerSec::get).collect(),
+        ways: BTreeMap::new(),
+    };
+    for from in machine.device_ids() {
+        for to in machine.device_ids().filter(|to| *to != from) {
+            let candidates = router.candidates(from, to, WIDE).unwrap_or_default();
+            let hops = candidates.iter().find_map(|candidate| match candidate {
+                Candidate::Route { route, .. } if route.kind.needs_peer_access() => {
+                    Some(&route.hops)
+                }
+                _ => None,
+            });
+            if let (Some(hops), Some(source)) = (hops, machine.device_node(from)) {
+                let pair = (id(from), id(to));
+                wires.ways.insert(pair, directions(machine, source, hops));
+            }
+        }
+    }
+    wires
+}
+
+/// Bytes of a copy that takes the widest way and not the quickest.
+const WIDE: u64 = 1 << 30;
+
+fn directions(machine: &Machine, source: NodeId, hops: &[LinkId]) -> Box<[u32]> {
+    let mut at = source;
+    let hops = hops
+        .iter()
+        .filter_map(|hop| Some((*hop, machine.link(*hop)?)));
+    let directions = hops.map(|(hop, link)| {
+        let is_back = link.a != at;
+        at = link.other_end(at).unwrap_or(at);
+        hop.get() * 2 + u32::from(is_back)
+    });
+    directions.collect()
+}
+
+fn id(device: Place) -> DeviceId {
+    DeviceId(u32::from(device.get()))
+}
+
+/// What a way of unknown width is taken for: PCIe 3.0 x16.
+const UNKNOWN_BYTES_PER_SECOND: u64 = 12_000_000_000;
+
+fn class(distance: Distance) -> LinkClass {
+    match distance {
+        Distance::Same => LinkClass::Local,
+        Distance::Package => LinkClass::Package,
+        Distance::Link => LinkClass::Link,
+        Distance::LinkSwitch => LinkClass::LinkSwitch,
+        Distance::Pix => LinkClass::Pix,
+        Distance::Pxb => LinkClass::Pxb,
+        Distance::Phb => LinkClass::Phb,
+        Distance::Node => LinkClass::Node,
+        Distance::Sys => LinkClass::Sys,
+        _ => LinkClass::Unknown,
+    }
+}
