@@ -32,10 +32,15 @@ pub(crate) struct FakeQueue {
 
 impl FakeQueue {
     pub(crate) fn push(&self, work: Work, origin: Origin) -> Admission {
-        self.push_all(vec![work], origin)
+        self.push_all([work], origin)
     }
 
-    fn push_all(&self, works: Vec<Work>, origin: Origin) -> Admission {
+    fn push_all(
+        &self,
+        works: impl IntoIterator<Item = Work, IntoIter: ExactSizeIterator>,
+        origin: Origin,
+    ) -> Admission {
+        let works = works.into_iter();
         let mut inner = self.machine.inner.lock();
         let book = &mut inner.books[self.index];
         if book.submitted - book.completed + works.len() as u64 > self.capacity {
@@ -159,7 +164,7 @@ unsafe impl Queue for FakeQueue {
         self.machine.pass();
         let waits = waits.iter().map(|wait| self.work(&wait.command()));
         let works = waits.chain([self.work(command)]);
-        Ok(self.push_all(works.collect::<Result<_, _>>()?, origin))
+        Ok(self.push_all(works.collect::<Result<Vec<_>, _>>()?, origin))
     }
     fn abort(&self) -> Result<(), DriverError> {
         let mut inner = self.machine.inner.lock();
