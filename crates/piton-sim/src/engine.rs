@@ -266,13 +266,12 @@ impl Engine {
     }
 
     /// Runs `function` as host code in the middle of a queue's run, in virtual time: what it submits is submitted at
-    /// `time` or later, and what the host submits elsewhere is as before.
+    /// `time` or later. So is what the host submits from then on, which may go by what the function has learnt.
     pub(crate) fn as_host<R>(&self, time: u64, function: impl FnOnce() -> R) -> R {
-        let elsewhere = self.shared.host_now.fetch_max(time, Ordering::AcqRel);
+        self.host_saw(time);
         self.shared.leave();
         let result = function();
         self.shared.state.lock().running += 1;
-        self.shared.host_now.store(elsewhere, Ordering::Release);
         result
     }
 
