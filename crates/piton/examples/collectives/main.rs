@@ -155,8 +155,6 @@ fn bound_ns(machine: &Machine, shape: &Shape, operation: Operation, len: usize) 
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-
     use super::*;
 
     /// Every collective over a machine of eight devices: right, never quicker than its links, and so much of what they allow.
