@@ -105,6 +105,7 @@ impl SimDevice {
     }
 
     /// What every call of the contract passes: is the device lost, does the fault plan strike?
+    #[inline]
     pub(crate) fn gate(&self, operation: Operation) -> Result<(), DriverError> {
         self.gate_even_if_lost(operation)?;
         if self.core().is_lost() {
@@ -115,6 +116,7 @@ impl SimDevice {
 
     /// As [`gate`](Self::gate), for calls that work after the loss too: commands of a lost device end, and
     /// may be waited for; its host memory can be given back.
+    #[inline]
     pub(crate) fn gate_even_if_lost(&self, operation: Operation) -> Result<(), DriverError> {
         use crate::fault::CallFate;
         if self.machine.fork.is_fork() {

@@ -178,12 +178,12 @@ fn step_copy(
     runner: &mut Runner,
 ) -> Step {
     let machine = queue.device.machine();
-    let under_way = *queue.flow.lock();
+    let under_way = queue.flow();
     if let (Some(flowing), Some(traffic)) = (under_way, &machine.traffic) {
         let Some(end) = traffic.finish(flowing.flow) else {
             return Step::Later;
         };
-        *queue.flow.lock() = None;
+        queue.set_flow(None);
         let times = Some((flowing.start, end));
         return run_front_at(queue, position, entry, (Some(engine), times), runner);
     }
@@ -196,7 +196,7 @@ fn step_copy(
         let slowness = plan::slowness(queue, &entry.command);
         let flowing = traffic.start(queue.device.id(), &entry.command, (earliest, slowness));
         if flowing.is_some() {
-            *queue.flow.lock() = flowing;
+            queue.set_flow(flowing);
             return Step::Later;
         }
     }
@@ -303,8 +303,9 @@ fn skip(
 
 /// A copy under way is given up: its flow goes, and its engine is another's.
 fn give_up_flow(queue: &QueueCore, operation: Operation) {
-    let under_way = queue.flow.lock().take();
+    let under_way = queue.flow();
     if let (Some(flowing), Some(traffic)) = (under_way, &queue.device.machine().traffic) {
+        queue.set_flow(None);
         traffic.cancel(flowing.flow);
         release(queue, copy_engine(queue.device.core(), operation));
     }
@@ -370,7 +371,7 @@ fn run_front_at(
 
 /// When the queue's next command could start, in virtual time. The queue is on the ready list.
 pub(crate) fn ready_at(queue: &QueueCore) -> u64 {
-    let under_way = *queue.flow.lock();
+    let under_way = queue.flow();
     if let (Some(flowing), Some(traffic)) = (under_way, &queue.device.machine().traffic) {
         return traffic.next_change(flowing.flow);
     }

@@ -109,6 +109,8 @@ struct Times {
     /// When the last command ended.
     latest: u64,
     ends: VecDeque<(u64, u64)>,
+    /// The copy at the front, while it is under way. Only the owner of the front changes it.
+    flow: Option<Flowing>,
 }
 
 /// A queue.
@@ -139,8 +141,6 @@ pub(crate) struct QueueCore {
     has_writer: AtomicBool,
     /// In virtual time alone.
     times: Mutex<Option<Box<Times>>>,
-    /// The copy at the front, while it is under way in virtual time. Only the owner of the front changes it.
-    pub(crate) flow: Mutex<Option<Flowing>>,
 }
 
 impl QueueCore {
@@ -205,6 +205,16 @@ impl QueueCore {
         };
         let at = times.ends.partition_point(|(ended, _)| *ended < position);
         times.ends.get(at).map_or(times.latest, |(_, time)| *time)
+    }
+
+    /// The copy at the front, while it is under way in virtual time.
+    pub(crate) fn flow(&self) -> Option<Flowing> {
+        self.times.lock().as_ref().and_then(|times| times.flow)
+    }
+
+    /// Notes that the copy at the front is under way, or no longer. For the owner of the front.
+    pub(crate) fn set_flow(&self, flow: Option<Flowing>) {
+        self.times.lock().get_or_insert_default().flow = flow;
     }
 
     /// Notes when a command ended, in virtual time.

@@ -322,7 +322,7 @@ impl Stream {
     }
 
     /// Whether the clock or a known end says that no wait is needed. No lock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn known_of(&self, state: &LaneState, point: Timepoint) -> Option<Waited> {
         if state.link().has_completed(state.position(point)) {
             let is_well = state.id() == self.id() || !state.has_failed(point);

@@ -57,7 +57,6 @@ impl Queues for SimDevice {
             lift: AtomicU64::new(0),
             has_writer: AtomicBool::new(false),
             times: Mutex::default(),
-            flow: Mutex::default(),
         });
         self.core().queues.lock().push(Arc::downgrade(&core));
         Ok(Arc::new(SimQueue {
