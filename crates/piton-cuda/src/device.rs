@@ -7,20 +7,20 @@
 
 use crate::{
     driver::Shared,
-    ffi::{Called, Context, DeviceHandle, StreamCore, Ticket, declarations::Attribute},
-    host_memory::HostRun,
-    kernel::CudaKernel,
-    mappings::Mappings,
+    ffi::{self, Called, Context, DeviceHandle, Ticket, declarations::Attribute},
     queue::CudaStream,
     status::Status,
-    timestamp::{Clock, SlotPool},
+    timestamp::{Clock, Written},
 };
 use piton_driver::{
     Admission, Device, DeviceId, DeviceInfo, DriverError, HostFunction, HostFunctions, HostMemory,
     Kernels, Limits, Memory, Operation, Origin, PageGranularity, Peers, Priority, PriorityRange,
     Queue, QueueOptions, Queues, Semaphore, Semaphores, SignalledBy, Timestamps, VirtualMemory,
 };
-use piton_native::{Books, Driven, HARDWARE_QUEUES, NativeDevice, Standing};
+use piton_native::{
+    Books, Driven, HARDWARE_QUEUES, Mappings, NativeDevice, Standing, host_memory::HostRun,
+    kernels::LoadedKernel, slots::SlotPool,
+};
 use piton_sync::Mutex;
 use std::sync::{Arc, Weak};
 
@@ -46,7 +46,7 @@ pub(crate) struct CudaDevice {
     pub(crate) pages: Option<PageGranularity>,
     /// Live allocations, each with where CUDA's starts.
     pub(crate) memory: Books<u64>,
-    pub(crate) mappings: Mappings,
+    pub(crate) mappings: Mappings<u64>,
     pub(crate) host: Books<HostRun>,
     pub(crate) clock: Clock,
     /// Contexts of devices that this one may reach: they stay for as long.
@@ -66,7 +66,7 @@ impl CudaDevice {
         let info = info(id, handle, shared.config.queue_commands)?;
         let has_counters =
             context.api.counters.is_some() && handle.has(Attribute::MemoryOperations64);
-        let clock_stream = StreamCore::new(&context, Priority::DEFAULT.0, false)?;
+        let clock_stream = ffi::stream(&context, Priority::DEFAULT.0, false)?;
         let clock = Clock::start(clock_stream)?;
         let has_pages =
             context.api.virtual_memory.is_some() && handle.has(Attribute::VirtualMemory);
@@ -95,27 +95,6 @@ impl CudaDevice {
             standing: Standing::new(id),
             context,
         }))
-    }
-
-    /// The device is not lost.
-    pub(crate) fn alive(&self, operation: Operation) -> Result<(), DriverError> {
-        self.standing.alive(operation)
-    }
-
-    /// The error that a code stands for. A device that is lost stays so.
-    pub(crate) fn called(&self, status: Status, operation: Operation) -> DriverError {
-        let error = status.error(operation, self.info.id);
-        if error.is_device_lost() {
-            self.standing.lose();
-        }
-        error
-    }
-
-    /// A counted handle of this device.
-    pub(crate) fn strong(&self, operation: Operation) -> Result<Arc<Self>, DriverError> {
-        // Whoever calls holds one, so there is one.
-        let counted = self.this.upgrade();
-        counted.ok_or_else(|| self.standing.lost(operation))
     }
 }
 
@@ -162,8 +141,8 @@ unsafe impl NativeDevice for CudaDevice {
     type Status = Status;
     type Event = Ticket;
     type Queue = CudaStream;
-    type Kernel = CudaKernel;
-    type Slots = SlotPool;
+    type Kernel = LoadedKernel<Self>;
+    type Slots = SlotPool<Self, Written>;
 
     fn driven(&self) -> &Arc<Driven<Self>> {
         &self.shared.driven
@@ -178,7 +157,7 @@ unsafe impl NativeDevice for CudaDevice {
     }
 
     fn make_queue(&self, priority: Priority) -> Called<CudaStream> {
-        let stream = StreamCore::new(&self.context, priority.0, self.has_counters)?;
+        let stream = ffi::stream(&self.context, priority.0, self.has_counters)?;
         Ok(CudaStream::new(stream, Arc::clone(&self.shared)))
     }
 
@@ -211,10 +190,10 @@ impl Device for CudaDevice {
     }
 
     fn status(&self) -> Result<(), DriverError> {
-        if let Some(status) = self.context.failure() {
-            return Err(self.called(status, Operation::Open));
+        if let Some(status) = self.context.fate.failure() {
+            return Err(self.standing.called(status, Operation::Open));
         }
-        self.alive(Operation::Open)
+        self.standing.alive(Operation::Open)
     }
 
     fn record_error(&self, error: DriverError) {

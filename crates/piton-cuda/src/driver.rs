@@ -3,26 +3,25 @@
 #![expect(unsafe_code, reason = "initialises the library")]
 
 use crate::{
+    OpenError,
     config::CudaConfig,
     device::CudaDevice,
-    error::{MissingAbility, OpenError},
     ffi::{Api, DeviceHandle, succeeded},
-    kernel::CudaModule,
+    kernel::{CudaBlock, CudaModule},
     status::Status,
 };
-use piton_driver::{Device, DeviceId, Driver, DriverError, ErrorKind, Operation};
-use piton_native::{Driven, Modules};
-use piton_sync::Mutex;
-use std::sync::{Arc, Weak};
+use piton_driver::{Device, DeviceId, Driver, DriverError, Operation};
+use piton_native::{Driven, MissingAbility, Modules, Opened, kernels::DeclaredModule};
+use std::sync::Arc;
 
 /// What all devices of a driver share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: CudaConfig,
     pub(crate) devices: Vec<DeviceHandle>,
-    pub(crate) modules: Modules<CudaModule>,
+    pub(crate) modules: Modules<DeclaredModule<CudaBlock>>,
     pub(crate) driven: Arc<Driven<CudaDevice>>,
-    opened: Mutex<Vec<Weak<CudaDevice>>>,
+    opened: Opened<CudaDevice>,
 }
 
 impl Shared {
@@ -33,37 +32,24 @@ impl Shared {
 
     /// The device, opened if it is not yet.
     pub(crate) fn open(self: &Arc<Self>, id: DeviceId) -> Result<Arc<CudaDevice>, DriverError> {
-        let mut opened = self.opened.lock();
-        let invalid = ErrorKind::InvalidIndex {
-            index: id.0.into(),
-            limit: self.devices.len() as u64,
-        };
-        let slot = opened
-            .get_mut(id.0 as usize)
-            .ok_or_else(|| DriverError::new(invalid, Operation::Open, id))?;
-        if let Some(device) = slot.upgrade() {
-            return Ok(device);
-        }
-        // Under the lock, so that nobody opens it a second time meanwhile, though making a context may take long.
-        let device = CudaDevice::open(self, id);
-        let device = device.map_err(|status| status.error(Operation::Open, id))?;
-        *slot = Arc::downgrade(&device);
-        Ok(device)
+        self.opened.open(id, || {
+            let device = CudaDevice::open(self, id);
+            device.map_err(|status| status.error(Operation::Open, id))
+        })
     }
 
     /// CUDA's numbers of devices that have access to this one's memory.
     pub(crate) fn readers_of(&self, device: DeviceId) -> Vec<i32> {
-        let opened = self.opened.lock().clone();
-        let others = opened.iter().filter_map(Weak::upgrade);
-        others
-            .filter(|other| other.standing.has_enabled(device))
-            .map(|other| other.context.device())
-            .collect()
+        let opened = self.opened.all();
+        let readers = opened
+            .iter()
+            .filter(|other| other.standing.has_enabled(device));
+        readers.map(|other| other.context.device()).collect()
     }
 
     /// The device, if it is open.
     pub(crate) fn opened(&self, device: DeviceId) -> Option<Arc<CudaDevice>> {
-        self.opened.lock().get(device.0 as usize)?.upgrade()
+        self.opened.get(device)
     }
 }
 
@@ -93,7 +79,7 @@ impl CudaDriver {
             api,
             shared: Arc::new(Shared {
                 config,
-                opened: Mutex::new(devices.iter().map(|_| Weak::new()).collect()),
+                opened: Opened::new(devices.len()),
                 devices,
                 modules: Modules::default(),
                 driven: Arc::new(driven),
@@ -118,6 +104,7 @@ impl CudaDriver {
     /// Makes a module loadable on the devices, by its name. One of the same name that was loaded stays what it is for
     /// whoever holds it.
     pub fn register(&self, module: CudaModule) {
+        let module = module.into_declared();
         let name = Arc::clone(module.name());
         self.shared.modules.insert(&name, module);
     }

@@ -7,7 +7,6 @@ pub(crate) mod context;
 pub(crate) mod declarations;
 pub(crate) mod device;
 pub(crate) mod event;
-mod listening;
 mod memory;
 pub(crate) mod module;
 mod peer;
@@ -19,7 +18,7 @@ pub(crate) use context::Context;
 pub(crate) use device::DeviceHandle;
 pub(crate) use event::RawEvent;
 pub(crate) use module::{Function, RawModule};
-pub(crate) use stream::{StreamCore, Ticket};
+pub(crate) use stream::{StreamCore, Ticket, stream};
 pub(crate) use symbols::Api;
 
 use crate::status::Status;

@@ -20,11 +20,9 @@
 mod config;
 mod device;
 mod driver;
-mod error;
 mod ffi;
 mod host_memory;
 mod kernel;
-mod mappings;
 mod memory;
 mod peer;
 mod queue;
@@ -34,7 +32,9 @@ mod virtual_memory;
 
 pub use config::CudaConfig;
 pub use driver::CudaDriver;
-pub use error::{Ability, MissingAbility, OpenError};
 pub use kernel::{CudaBlock, CudaModule};
-pub use piton_native::SearchedLibrary;
+pub use piton_native::{Ability, MissingAbility, SearchedLibrary};
 pub use status::Status;
+
+/// Why CUDA could not be opened. An ordinary answer on a machine without it.
+pub type OpenError = piton_native::OpenError<Status>;

@@ -45,7 +45,7 @@ impl Peers for CudaDevice {
 
     fn enable(&self, peer: DeviceId) -> Result<(), DriverError> {
         let operation = Operation::EnablePeer;
-        self.alive(operation)?;
+        self.standing.alive(operation)?;
         let (from, to) = (self.info.id, peer);
         if !self.can_access(peer) {
             let not_peers = ErrorKind::NotPeers { from, to };
@@ -56,11 +56,11 @@ impl Peers for CudaDevice {
         }
         let other = self.shared.open(peer)?;
         let enabled = self.context.enable_peer(&other.context);
-        enabled.map_err(|status| self.called(status, operation))?;
+        enabled.map_err(|status| self.standing.called(status, operation))?;
         self.reached.lock().push(Arc::clone(&other.context));
         // Before the mappings there are let in: one that is made meanwhile sees it, or is seen.
         self.standing.enable(peer);
         let admitted = other.admit(&self.context);
-        admitted.map_err(|status| other.called(status, operation))
+        admitted.map_err(|status| other.standing.called(status, operation))
     }
 }

@@ -7,13 +7,17 @@
 use crate::{
     device::CudaDevice,
     driver::Shared,
-    ffi::{Called, StreamCore, Ticket},
-    kernel::CudaKernel,
+    ffi::{
+        Called, StreamCore, Ticket,
+        declarations::{Code, Stream},
+        symbols::Core,
+    },
+    kernel,
     status::Status,
-    timestamp::SlotPool,
+    timestamp::{self, Written},
 };
 use piton_driver::{DeviceId, FillPattern, Grid, QueueId};
-use piton_native::{CopyWay, NativeCopy, NativeQueue};
+use piton_native::{CopyWay, NativeCopy, NativeQueue, kernels::LoadedKernel, slots::SlotPool};
 use std::{ffi::c_void, ptr, sync::Arc};
 
 /// A stream, and where the contexts of other devices are found.
@@ -28,18 +32,22 @@ impl CudaStream {
         Self { core, shared }
     }
 
+    fn hand_over(&self, call: impl FnOnce(&Core, Stream) -> Code) -> Called<Ticket> {
+        self.core.hand_over(|stream| stream.call(call))
+    }
+
     /// Copies between devices.
     ///
     /// # Safety
     /// As [`NativeQueue::copy`].
     unsafe fn copy_peer(&self, copy: NativeCopy, to: DeviceId, from: DeviceId) -> Called<Ticket> {
-        let api = self.core.context.api.peers.as_ref();
+        let api = self.core.vendor().context.api.peers.as_ref();
         let api = api.ok_or(Status::NOT_SUPPORTED)?;
         let device = |id| self.shared.opened(id).ok_or(Status::INVALID_DEVICE);
         let (to, from) = (device(to)?, device(from)?);
         let (dst, src) = (to.context.raw(), from.context.raw());
         let bytes = size(copy.bytes);
-        self.core.hand_over(|_, stream| {
+        self.hand_over(|_, stream| {
             // SAFETY: the caller's promise; both contexts live through the call.
             unsafe { (api.copy)(copy.dst, dst, copy.src, src, bytes, stream) }
         })
@@ -59,13 +67,13 @@ fn host(address: u64) -> *mut c_void {
 impl NativeQueue<CudaDevice> for CudaStream {
     unsafe fn launch(
         &self,
-        kernel: &CudaKernel,
+        kernel: &LoadedKernel<CudaDevice>,
         _: QueueId,
         grid: Grid,
         arguments: &[u8],
     ) -> Called<Ticket> {
         // SAFETY: the caller's promise.
-        unsafe { kernel.launch(&self.core, grid, arguments) }
+        unsafe { kernel::launch(kernel, &self.core, grid, arguments) }
     }
 
     unsafe fn copy(&self, copy: NativeCopy) -> Called<Ticket> {
@@ -73,15 +81,15 @@ impl NativeQueue<CudaDevice> for CudaStream {
         let bytes = size(copy.bytes);
         let (to_host, from_host) = (host(dst), host(src).cast_const());
         match copy.way {
-            CopyWay::ToDevice => self.core.hand_over(|core, stream| {
+            CopyWay::ToDevice => self.hand_over(|core, stream| {
                 // SAFETY: the caller's promise.
                 unsafe { (core.copy_to_device)(dst, from_host, bytes, stream) }
             }),
-            CopyWay::ToHost => self.core.hand_over(|core, stream| {
+            CopyWay::ToHost => self.hand_over(|core, stream| {
                 // SAFETY: the caller's promise.
                 unsafe { (core.copy_to_host)(to_host, src, bytes, stream) }
             }),
-            CopyWay::OnDevice => self.core.hand_over(|core, stream| {
+            CopyWay::OnDevice => self.hand_over(|core, stream| {
                 // SAFETY: the caller's promise.
                 unsafe { (core.copy_on_device)(dst, src, bytes, stream) }
             }),
@@ -92,7 +100,7 @@ impl NativeQueue<CudaDevice> for CudaStream {
 
     unsafe fn fill(&self, dst: u64, pattern: FillPattern, bytes: u64) -> Called<Ticket> {
         let count = size(bytes / pattern.bytes());
-        self.core.hand_over(|core, stream| match pattern {
+        self.hand_over(|core, stream| match pattern {
             // SAFETY: the caller's promise; the count is of whole patterns.
             FillPattern::Byte(byte) => unsafe { (core.fill_bytes)(dst, byte, count, stream) },
             // SAFETY: as above.
@@ -106,8 +114,8 @@ impl NativeQueue<CudaDevice> for CudaStream {
         self.core.barrier(awaited)
     }
 
-    fn stamp(&self, slots: &SlotPool, index: u32) -> Called<Ticket> {
-        slots.write(index, &self.core)
+    fn stamp(&self, slots: &SlotPool<CudaDevice, Written>, index: u32) -> Called<Ticket> {
+        timestamp::write(slots, index, &self.core)
     }
 
     fn flush(&self) -> Called<()> {

@@ -18,7 +18,7 @@
 //! device that fell off its bus.
 
 use piton_driver::{DeviceId, DriverError, ErrorKind, Operation, ResourceKind, VendorCode};
-use piton_native::VendorStatus;
+use piton_native::{VendorStatus, stream::StreamStatus};
 use std::fmt;
 
 /// A status code of CUDA's driver interface (`CUresult`). An open set: each version adds to it.
@@ -30,8 +30,6 @@ impl Status {
     pub(crate) const SUCCESS: Self = Self(0);
     /// Something does not fit; for some questions, the end of a list.
     pub(crate) const INVALID_VALUE: Self = Self(1);
-    /// Too little memory is left.
-    pub(crate) const OUT_OF_MEMORY: Self = Self(2);
     /// The library is there, and no device.
     pub(crate) const NO_DEVICE: Self = Self(100);
     /// No such device: nothing is lost by it.
@@ -122,8 +120,22 @@ impl Status {
 }
 
 impl VendorStatus for Status {
+    const VENDOR: &'static str = "CUDA";
+
     fn error(self, operation: Operation, device: DeviceId) -> DriverError {
         Self::error(self, operation, device)
+    }
+}
+
+impl StreamStatus for Status {
+    const UNAVAILABLE: Self = Self::NOT_READY;
+
+    fn code(self) -> u32 {
+        self.0
+    }
+
+    fn from_code(code: u32) -> Self {
+        Self(code)
     }
 }
 

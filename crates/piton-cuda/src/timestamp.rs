@@ -11,16 +11,16 @@ use crate::{
     ffi::{Called, RawEvent, StreamCore, Ticket},
     status::Status,
 };
-use piton_driver::{DeviceId, DriverError, ErrorKind, Operation, TimestampPool, Timestamps};
-use piton_native::NativeSlots;
+use piton_driver::{DriverError, TimestampPool, Timestamps};
+use piton_native::{
+    slots::{SlotPool, Stamp},
+    stream::VendorEvent,
+};
 use piton_sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
 };
-use std::sync::{Arc, Weak};
-
-/// Most slots of a pool.
-const MOST_SLOTS: u32 = 1 << 20;
+use std::sync::Arc;
 
 /// What CUDA says the step of an event's time is, in nanoseconds.
 const RESOLUTION: u64 = 500;
@@ -86,77 +86,49 @@ impl Clock {
 
 /// An event that keeps the time, recorded now.
 fn recorded(stream: &Arc<StreamCore>) -> Called<RawEvent> {
-    let event = RawEvent::timed(&stream.context)?;
+    let event = RawEvent::timed(&stream.vendor().context)?;
     record(&event, stream)?;
     Ok(event)
 }
 
 fn record(event: &RawEvent, stream: &Arc<StreamCore>) -> Called<Ticket> {
-    stream.hand_over(|core, stream| {
-        // SAFETY: the event is alive and of the stream's context; it names no memory.
-        unsafe { (core.event_record)(event.raw(), stream) }
+    stream.hand_over(|stream| {
+        stream.call(|core, stream| {
+            // SAFETY: the event is alive and of the stream's context; it names no memory.
+            unsafe { (core.event_record)(event.raw(), stream) }
+        })
     })
 }
 
 /// An event that was recorded, and the base that its time counts from.
-type Written = (RawEvent, Base);
-
-#[derive(Debug, Default)]
-struct Slot {
-    time: Option<u64>,
-    /// What writes it next.
-    event: Option<Written>,
-}
-
-/// Slots of a device.
 #[derive(Debug)]
-pub(crate) struct SlotPool {
-    device: Weak<CudaDevice>,
-    id: DeviceId,
-    slots: Vec<Mutex<Slot>>,
+pub(crate) struct Written {
+    event: RawEvent,
+    base: Base,
 }
 
-impl SlotPool {
-    /// Has a stream write the time into a slot.
-    pub(crate) fn write(&self, index: u32, stream: &Arc<StreamCore>) -> Called<Ticket> {
-        let device = self.device.upgrade().ok_or(Status::INVALID_DEVICE)?;
-        let slot = self.slots.get(index as usize);
-        let slot = slot.ok_or(Status::INVALID_VALUE)?;
-        let event = RawEvent::timed(&stream.context)?;
-        let ticket = record(&event, stream)?;
-        slot.lock().event = Some((event, device.clock.base()));
-        Ok(ticket)
+impl Stamp for Written {
+    fn is_over(&self) -> bool {
+        matches!(self.event.is_over(), Ok(true))
+    }
+
+    fn time(&self) -> Option<u64> {
+        self.base.time_of(&self.event).ok()
     }
 }
 
-impl NativeSlots<CudaDevice> for SlotPool {
-    fn is_of(&self, device: &CudaDevice) -> bool {
-        std::ptr::eq(self.device.as_ptr(), device)
-    }
-
-    fn device(&self) -> DeviceId {
-        self.id
-    }
-}
-
-impl TimestampPool for SlotPool {
-    fn len(&self) -> u32 {
-        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
-    }
-
-    fn read(&self, index: u32) -> Result<Option<u64>, DriverError> {
-        let invalid = ErrorKind::InvalidIndex {
-            index: index.into(),
-            limit: self.len().into(),
-        };
-        let error = DriverError::new(invalid, Operation::WriteTimestamp, self.id);
-        let mut slot = self.slots.get(index as usize).ok_or(error)?.lock();
-        let is_over = |(event, _): &mut Written| matches!(event.is_over(), Ok(true));
-        if let Some((event, base)) = slot.event.take_if(is_over) {
-            slot.time = base.time_of(&event).ok();
-        }
-        Ok(slot.time)
-    }
+/// Has a stream write the time into a slot.
+pub(crate) fn write(
+    slots: &SlotPool<CudaDevice, Written>,
+    index: u32,
+    stream: &Arc<StreamCore>,
+) -> Called<Ticket> {
+    let device = SlotPool::device(slots).ok_or(Status::INVALID_DEVICE)?;
+    let event = RawEvent::timed(&stream.vendor().context)?;
+    let ticket = record(&event, stream)?;
+    let base = device.clock.base();
+    slots.write(index, Written { event, base });
+    Ok(ticket)
 }
 
 impl Timestamps for CudaDevice {
@@ -172,19 +144,7 @@ impl Timestamps for CudaDevice {
     }
 
     fn create(&self, slots: u32) -> Result<Arc<dyn TimestampPool>, DriverError> {
-        let operation = Operation::CreateTimestamps;
-        self.alive(operation)?;
-        if !(1..=MOST_SLOTS).contains(&slots) {
-            let invalid = ErrorKind::InvalidSize {
-                bytes: slots.into(),
-                maximum: MOST_SLOTS.into(),
-            };
-            return Err(DriverError::new(invalid, operation, self.info.id));
-        }
-        Ok(Arc::new(SlotPool {
-            device: self.this.clone(),
-            id: self.info.id,
-            slots: (0..slots).map(|_| Mutex::default()).collect(),
-        }))
+        let pool = SlotPool::<Self, Written>::create(self, slots)?;
+        Ok(pool)
     }
 }

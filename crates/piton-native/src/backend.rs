@@ -17,6 +17,9 @@ use std::{fmt::Debug, ops::Range, sync::Arc};
 
 /// A status code of the vendor's.
 pub trait VendorStatus: Copy + Debug + Send + Sync + 'static {
+    /// Whose, as people call it.
+    const VENDOR: &'static str;
+
     /// The error of `operation` on `device` that it stands for.
     fn error(self, operation: Operation, device: DeviceId) -> DriverError;
 }

@@ -11,30 +11,46 @@
 //! launches, copies, fills and barriers, and an event for each that says whether it has ended. All else is the host's:
 //! `queue` says how.
 //!
+//! What a vendor's memory, host memory, pages, kernels and streams have in common is written once as well: each facet is a
+//! module with a trait of raw calls that the backend implements, and the contract's calls as functions over it.
+//!
 //! # Words
 //! | I want to … | take |
 //! |---|---|
-//! | open a library at run time, or say what was looked for | [`open_library`], [`SearchedLibrary`] |
+//! | open a library at run time, or say what was looked for | [`open_library`], [`SearchedLibrary`], [`OpenError`] |
+//! | a table of its functions | [`entry_points!`], [`found`], [`MissingAbility`] |
 //! | bring a vendor's device | [`NativeDevice`], [`NativeQueue`], [`NativeEvent`], [`NativeKernel`], [`NativeSlots`] |
+//! | bring a vendor's stream that has events or writes counters | [`stream`] |
 //! | keep what a device needs beside the vendor's handle | [`Standing`], [`Books`], [`Modules`] |
-//! | keep what a driver's devices share | [`Driven`] |
+//! | keep what a driver's devices share | [`Driven`], [`Opened`] |
 //! | hand out queues, semaphores, host functions | [`create_queue`], [`create_semaphore`], [`call_host`] |
+//! | hand out memory, pages, kernels, slots for times | [`memory`], [`host_memory`], [`virtual_memory`], [`kernels`], [`slots`] |
 //!
 //! # Not here
-//! Memory, kernels, clocks: what a vendor has of those is the backend's own business.
+//! What only one vendor has, and what its codes mean.
 
 mod backend;
 mod books;
 mod completion;
 mod driven;
+mod error;
 mod host_function;
+pub mod host_memory;
+pub mod kernels;
 mod library;
+mod mappings;
+pub mod memory;
 mod modules;
+mod opened;
 mod placement;
 mod queue;
 mod semaphore;
+pub mod slots;
 mod standing;
+pub mod stream;
+mod symbols;
 mod trace;
+pub mod virtual_memory;
 
 pub use backend::{
     CopyWay, Listener, NativeCopy, NativeDevice, NativeEvent, NativeKernel, NativeQueue,
@@ -42,10 +58,16 @@ pub use backend::{
 };
 pub use books::Books;
 pub use driven::Driven;
+pub use error::{Ability, MissingAbility, OpenError};
 pub use host_function::call_host;
+/// What a table is looked up in: the library that the macro names.
+pub use libloading::Library;
 pub use library::{Searched, SearchedLibrary, open_library};
+pub use mappings::Mappings;
 pub use modules::Modules;
+pub use opened::Opened;
 pub use placement::HARDWARE_QUEUES;
 pub use queue::{InOrderQueue, create_queue};
 pub use semaphore::create_semaphore;
 pub use standing::Standing;
+pub use symbols::found;

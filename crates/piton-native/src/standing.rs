@@ -1,7 +1,12 @@
 //! How a device stands: whether it is lost, what went wrong where nobody could be told, its queues, the devices it may
 //! reach.
 
-use crate::{backend::NativeDevice, placement::Places, queue::Core, trace::Trace};
+use crate::{
+    backend::{NativeDevice, VendorStatus},
+    placement::Places,
+    queue::Core,
+    trace::Trace,
+};
 use piton_driver::{DeviceId, DriverError, ErrorKind, Operation};
 use piton_sync::{
     Mutex,
@@ -59,6 +64,15 @@ impl<D: NativeDevice> Standing<D> {
     /// From now on the device is lost.
     pub fn lose(&self) {
         self.is_lost.store(true, Ordering::Release);
+    }
+
+    /// The error that a code stands for. A device that is lost stays so.
+    pub fn called(&self, status: D::Status, operation: Operation) -> DriverError {
+        let error = status.error(operation, self.id);
+        if error.is_device_lost() {
+            self.lose();
+        }
+        error
     }
 
     /// Keeps an error that nobody could be told; the first stays until taken.

@@ -5,7 +5,7 @@
 //! written in front of it, so a file is taken for what it says and not for what it is called; and its length and a sum,
 //! as drivers do not look twice: pocl dies of a binary that was cut short. What a driver does not take is compiled anew.
 
-use crate::{device::OpenClDevice, ffi::Program, kernel::OpenClModule, status::Status};
+use crate::{device::OpenClDevice, ffi::Program, status::Status};
 use piton_sync::Mutex;
 use std::{
     collections::HashMap,
@@ -89,15 +89,12 @@ fn key(device: &OpenClDevice, source: &str) -> Bytes {
     key.into()
 }
 
-/// The module's program, built for the device. May take long.
+/// The source's program, built for the device. May take long.
 ///
 /// # Errors
 /// The code, and what the compiler wrote.
-pub(crate) fn program(
-    device: &OpenClDevice,
-    module: &OpenClModule,
-) -> Result<Program, (Status, String)> {
-    let (shared, source) = (&device.shared, module.source());
+pub(crate) fn program(device: &OpenClDevice, source: &str) -> Result<Program, (Status, String)> {
+    let shared = &device.shared;
     let key = key(device, source);
     if let Some(binary) = shared.binaries.find(&key) {
         let program = Program::of_binary(&shared.context, device.handle, &binary);

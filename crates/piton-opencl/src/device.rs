@@ -9,10 +9,9 @@ use crate::{
     driver::Shared,
     ffi::{Called, DeviceHandle, Event, NativeQueue, SharedMemory},
     host_memory::Backing,
-    kernel::OpenClKernel,
     memory::Budget,
     status::Status,
-    timestamp::{Clock, SlotPool},
+    timestamp::Clock,
 };
 use opencl_sys as cl;
 use piton_driver::{
@@ -20,7 +19,9 @@ use piton_driver::{
     HostFunction, HostFunctions, HostMemory, Kernels, Limits, Memory, Operation, Origin, Peers,
     Priority, Queue, QueueOptions, Queues, Semaphore, Semaphores, SignalledBy, Timestamps,
 };
-use piton_native::{Books, Driven, HARDWARE_QUEUES, NativeDevice, Standing};
+use piton_native::{
+    Books, Driven, HARDWARE_QUEUES, NativeDevice, Standing, kernels::LoadedKernel, slots::SlotPool,
+};
 use std::sync::{Arc, Weak};
 
 /// Commands that a queue holds at most, where the configuration says nothing.
@@ -97,13 +98,6 @@ impl OpenClDevice {
         self.standing.alive(operation)
     }
 
-    /// A counted handle of this device.
-    pub(crate) fn strong(&self, operation: Operation) -> Result<Arc<Self>, DriverError> {
-        // Whoever calls holds one, so there is one.
-        let counted = self.this.upgrade();
-        counted.ok_or_else(|| self.standing.lost(operation))
-    }
-
     pub(crate) const fn keeps_times(&self) -> bool {
         self.clock.is_some()
     }
@@ -116,8 +110,8 @@ unsafe impl NativeDevice for OpenClDevice {
     type Status = Status;
     type Event = Event;
     type Queue = NativeQueue;
-    type Kernel = OpenClKernel;
-    type Slots = SlotPool;
+    type Kernel = LoadedKernel<Self>;
+    type Slots = SlotPool<Self, Event>;
 
     fn driven(&self) -> &Arc<Driven<Self>> {
         &self.shared.driven

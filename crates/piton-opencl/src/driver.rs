@@ -10,10 +10,9 @@ use crate::{
     status::Status,
 };
 use opencl_sys as cl;
-use piton_driver::{Device, DeviceId, Driver, DriverError, ErrorKind, Operation};
-use piton_native::{Driven, Modules};
-use piton_sync::Mutex;
-use std::sync::{Arc, Weak};
+use piton_driver::{Device, DeviceId, Driver, DriverError, Operation};
+use piton_native::{Driven, Modules, Opened, kernels::DeclaredModule};
+use std::sync::Arc;
 
 /// What all devices of a driver share.
 #[derive(Debug)]
@@ -21,10 +20,10 @@ pub(crate) struct Shared {
     pub(crate) config: OpenClConfig,
     pub(crate) context: Context,
     pub(crate) devices: Vec<DeviceHandle>,
-    pub(crate) modules: Modules<OpenClModule>,
+    pub(crate) modules: Modules<DeclaredModule<()>>,
     pub(crate) binaries: Binaries,
     pub(crate) driven: Arc<Driven<OpenClDevice>>,
-    opened: Mutex<Vec<Weak<OpenClDevice>>>,
+    opened: Opened<OpenClDevice>,
 }
 
 impl Shared {
@@ -35,7 +34,7 @@ impl Shared {
 
     /// The device, if it is open.
     pub(crate) fn opened(&self, device: DeviceId) -> Option<Arc<OpenClDevice>> {
-        self.opened.lock().get(device.0 as usize)?.upgrade()
+        self.opened.get(device)
     }
 }
 
@@ -56,7 +55,7 @@ impl OpenClDriver {
         let (platform, name, devices) = find(api, config.platform.as_deref())?;
         let context = Context::new(api, platform, &devices).map_err(called("clCreateContext"))?;
         let driven = Driven::start().map_err(|_| OpenError::NoThread)?;
-        let opened = Mutex::new(devices.iter().map(|_| Weak::new()).collect());
+        let opened = Opened::new(devices.len());
         let binaries = Binaries::new(config.binaries.clone());
         Ok(Self {
             shared: Arc::new(Shared {
@@ -80,6 +79,7 @@ impl OpenClDriver {
     /// Makes a module loadable on the devices, by its name. One of the same name that was loaded stays what it is for
     /// whoever holds it.
     pub fn register(&self, module: OpenClModule) {
+        let module = module.into_declared();
         let name = Arc::clone(module.name());
         self.shared.modules.insert(&name, module);
     }
@@ -100,22 +100,10 @@ impl Driver for OpenClDriver {
     }
 
     fn open(&self, id: DeviceId) -> Result<Arc<dyn Device>, DriverError> {
-        let index = id.0 as usize;
-        let mut opened = self.shared.opened.lock();
-        let invalid = ErrorKind::InvalidIndex {
-            index: id.0.into(),
-            limit: self.device_count().into(),
-        };
-        let slot = opened
-            .get_mut(index)
-            .ok_or_else(|| DriverError::new(invalid, Operation::Open, id))?;
-        if let Some(device) = slot.upgrade() {
-            return Ok(device);
-        }
-        // Under the lock, so that nobody opens it a second time meanwhile: only questions are asked of the driver.
-        let device = OpenClDevice::open(&self.shared, index);
-        let device = device.map_err(|status| status.error(Operation::Open, id))?;
-        *slot = Arc::downgrade(&device);
+        let device: Arc<dyn Device> = self.shared.opened.open(id, || {
+            let device = OpenClDevice::open(&self.shared, id.0 as usize);
+            device.map_err(|status| status.error(Operation::Open, id))
+        })?;
         Ok(device)
     }
 }

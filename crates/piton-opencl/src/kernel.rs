@@ -1,9 +1,8 @@
 //! Modules and kernels.
 //!
-//! A module is OpenCL C and what its kernels take. OpenCL does not say what a kernel does with a buffer, nor how large an
-//! element is, and a compiled kernel can write anywhere: so who makes an [`OpenClModule`] declares both and vouches for
-//! them. What the driver knows is held against the declaration when a kernel is looked up: how many arguments, which are
-//! memory and which values, and how large each value is.
+//! A module is OpenCL C and what its kernels take, for which whoever makes an [`OpenClModule`] vouches. What the driver knows
+//! is held against that when a kernel is looked up: how many arguments, which are memory and which values, and how large
+//! each value is.
 
 #![expect(
     unsafe_code,
@@ -17,12 +16,15 @@ use crate::{
     status::Status,
 };
 use piton_driver::{
-    DeviceId, DriverError, ErrorKind, Grid, Kernel, Kernels, Module, ModuleImage, Operation,
-    Parameter, QueueId, Signature,
+    DriverError, ErrorKind, Grid, Kernels, Module, ModuleImage, Operation, Parameter, QueueId,
+    Signature,
 };
-use piton_native::NativeKernel;
+use piton_native::{
+    Modules, NativeDevice, NativeKernel,
+    kernels::{self, Declared, DeclaredModule, KernelLoader, Layout, LoadedKernel},
+};
 use piton_sync::Mutex;
-use std::{fmt, ops::Range, sync::Arc};
+use std::sync::Arc;
 
 /// Objects a kernel has: arguments are set on an object, so as many threads launch it at once.
 const OBJECTS: usize = 4;
@@ -32,11 +34,7 @@ const OBJECTS: usize = 4;
 /// A block of the grid is a work group. How many items it has is the source's to say, by the attribute
 /// `reqd_work_group_size`; one, where it does not.
 #[derive(Clone, Debug)]
-pub struct OpenClModule {
-    name: Arc<str>,
-    source: Arc<str>,
-    kernels: Vec<(Arc<str>, Signature)>,
-}
+pub struct OpenClModule(DeclaredModule<()>);
 
 impl OpenClModule {
     /// A module of this source, with no kernel declared yet.
@@ -46,176 +44,114 @@ impl OpenClModule {
     /// buffers it is given, within the extents that launches state, and writes those only that the signature says are
     /// written.
     pub unsafe fn from_source(name: &str, source: &str) -> Self {
-        Self {
-            name: name.into(),
-            source: source.into(),
-            kernels: Vec::new(),
-        }
+        Self(DeclaredModule::new(name, source.as_bytes()))
     }
 
     /// The same module, with a kernel of this name in its source that takes this.
     #[must_use]
     pub fn with(mut self, kernel: &str, signature: Signature) -> Self {
-        self.kernels.push((kernel.into(), signature));
+        self.0.declare(kernel, signature, ());
         self
     }
 
     /// The name it is loaded by.
     pub fn name(&self) -> &Arc<str> {
-        &self.name
+        self.0.name()
     }
 
-    pub(crate) fn source(&self) -> &Arc<str> {
-        &self.source
+    pub(crate) fn into_declared(self) -> DeclaredModule<()> {
+        self.0
     }
 }
 
 impl Kernels for OpenClDevice {
     fn load(&self, image: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
-        let operation = Operation::LoadModule;
-        let device = self.strong(operation)?;
-        device.alive(operation)?;
-        let unknown = DriverError::new(ErrorKind::UnknownModule, operation, device.info.id);
-        // Source and binaries alone do not say what their kernels take, and nobody vouches for them.
-        let ModuleImage::Registered(name) = image else {
-            return Err(unknown);
-        };
-        let module = device.shared.modules.find(name).ok_or(unknown)?;
-        let program = binaries::program(&device, &module);
-        let program = program.map_err(|(status, log)| {
-            device.shared.modules.keep_log(name, log);
-            status.error(operation, device.info.id)
-        })?;
-        Ok(Arc::new(LoadedModule {
-            device,
-            program,
-            module,
-        }))
+        kernels::load(self, image)
     }
 }
 
-/// A module built for a device.
-struct LoadedModule {
-    device: Arc<OpenClDevice>,
-    program: Program,
-    module: OpenClModule,
-}
-
-impl fmt::Debug for LoadedModule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LoadedModule")
-            .field(&self.module.name)
-            .finish()
-    }
-}
-
-impl Module for LoadedModule {
-    fn kernel(&self, name: &str) -> Result<Arc<dyn Kernel>, DriverError> {
-        let (operation, device) = (Operation::GetKernel, self.device.info.id);
-        let unknown = DriverError::new(ErrorKind::UnknownKernel, operation, device);
-        let declared = self
-            .module
-            .kernels
-            .iter()
-            .find(|(known, _)| **known == *name);
-        let (name, signature) = declared.ok_or(unknown)?;
-        let called = |status: Status| status.error(operation, device);
-        let mut objects = Vec::new();
-        for _ in 0..OBJECTS {
-            let object = self.program.kernel(name).map_err(called)?;
-            objects.push(object.ok_or(unknown)?);
-        }
-        let kernel = OpenClKernel::new(&self.device, name, signature, objects);
-        Ok(Arc::new(kernel?))
-    }
-}
-
-/// A kernel that is ready to run. Keeps its program: OpenCL counts.
-pub(crate) struct OpenClKernel {
-    device: Arc<OpenClDevice>,
-    name: Arc<str>,
-    signature: Signature,
-    /// Each parameter, and where it lies in the packed bytes.
-    layout: Vec<(Parameter, Range<usize>)>,
+/// A kernel's objects, and the items of a work group that its source demands. Keeps its program: OpenCL counts.
+pub(crate) struct Objects {
     group: [usize; 3],
     objects: Vec<Mutex<RawKernel>>,
 }
 
-impl OpenClKernel {
-    fn new(
-        device: &Arc<OpenClDevice>,
-        name: &Arc<str>,
-        signature: &Signature,
-        mut objects: Vec<RawKernel>,
-    ) -> Result<Self, DriverError> {
-        let layout = layout(signature);
-        let first = objects.first_mut();
-        let error = |kind| DriverError::new(kind, Operation::GetKernel, device.info.id);
-        let first = first.ok_or_else(|| error(ErrorKind::UnknownKernel))?;
-        fits(first, &layout).map_err(error)?;
-        let group = first.group(device.handle);
-        let group = group.map_err(|status| status.error(Operation::GetKernel, device.info.id))?;
-        Ok(Self {
-            device: Arc::clone(device),
-            name: Arc::clone(name),
-            signature: signature.clone(),
-            layout,
-            group,
-            objects: objects.into_iter().map(Mutex::new).collect(),
-        })
-    }
-
+impl Objects {
     /// The items of a grid along each dimension. The grid was checked.
     fn global(&self, grid: Grid) -> [usize; 3] {
         let items = |blocks: u32, group: usize| (blocks as usize).saturating_mul(group);
         let [x, y, z] = self.group;
         [items(grid.x, x), items(grid.y, y), items(grid.z, z)]
     }
+}
 
-    /// Sets the arguments on one of the kernel's objects and launches it.
-    ///
-    /// # Safety
-    /// As [`piton_driver::Queue::submit`]; the arguments have the signature's size.
-    pub(crate) unsafe fn enqueue(
+impl KernelLoader for OpenClDevice {
+    type Shape = ();
+    type Program = Program;
+    type Function = Objects;
+
+    fn modules(&self) -> &Modules<DeclaredModule<()>> {
+        &self.shared.modules
+    }
+
+    fn build(&self, module: &DeclaredModule<()>) -> Result<Program, (Status, String)> {
+        binaries::program(self, &String::from_utf8_lossy(module.image()))
+    }
+
+    fn function(
         &self,
-        queue: &NativeQueue,
-        of: QueueId,
-        grid: Grid,
-        arguments: &[u8],
-    ) -> Called<Event> {
-        let choice = usize::try_from(of.0).unwrap_or(0) % self.objects.len();
-        let mut object = self.objects[choice].lock();
-        for (index, (parameter, place)) in (0..).zip(&self.layout) {
-            let bytes = &arguments[place.clone()];
-            match parameter {
-                Parameter::Buffer { .. } => {
-                    let address = bytes.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
-                    object.set_address(index, address)?;
-                }
-                Parameter::Value { .. } => object.set_value(index, bytes)?,
-            }
+        program: &Program,
+        declared: &Declared<()>,
+        layout: &Layout,
+    ) -> Result<Objects, DriverError> {
+        let operation = Operation::GetKernel;
+        let called = |status: Status| self.standing.called(status, operation);
+        let unknown = || self.refusal(ErrorKind::UnknownKernel, operation);
+        let mut objects = Vec::new();
+        for _ in 0..OBJECTS {
+            let object = program.kernel(&declared.name).map_err(called)?;
+            objects.push(object.ok_or_else(unknown)?);
         }
-        // SAFETY: the lock is ours until the launch has copied the arguments; the rest is the caller's promise.
-        unsafe { queue.launch_set(&object, &self.global(grid), &self.group) }
+        let first = objects.first_mut().ok_or_else(unknown)?;
+        fits(first, layout).map_err(|kind| self.refusal(kind, operation))?;
+        Ok(Objects {
+            group: first.group(self.handle).map_err(called)?,
+            objects: objects.into_iter().map(Mutex::new).collect(),
+        })
     }
 }
 
-/// Each parameter with its place in the packed bytes.
-fn layout(signature: &Signature) -> Vec<(Parameter, Range<usize>)> {
-    let place = |(index, parameter): (usize, &Parameter)| {
-        let start = usize::try_from(signature.offset(index).unwrap_or(0)).unwrap_or(0);
-        (*parameter, start..start + parameter.packed_bytes() as usize)
-    };
-    signature
-        .parameters()
-        .iter()
-        .enumerate()
-        .map(place)
-        .collect()
+/// Sets the arguments on one of the kernel's objects and launches it.
+///
+/// # Safety
+/// As [`piton_driver::Queue::submit`]; the arguments have the signature's size.
+pub(crate) unsafe fn enqueue(
+    kernel: &LoadedKernel<OpenClDevice>,
+    queue: &NativeQueue,
+    of: QueueId,
+    grid: Grid,
+    arguments: &[u8],
+) -> Called<Event> {
+    let Objects { group, objects } = kernel.function();
+    let choice = usize::try_from(of.0).unwrap_or(0) % objects.len();
+    let mut object = objects[choice].lock();
+    for (index, (parameter, place)) in (0..).zip(kernel.layout()) {
+        let bytes = &arguments[place.clone()];
+        match parameter {
+            Parameter::Buffer { .. } => {
+                let address = bytes.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
+                object.set_address(index, address)?;
+            }
+            Parameter::Value { .. } => object.set_value(index, bytes)?,
+        }
+    }
+    let global = kernel.function().global(grid);
+    // SAFETY: the lock is ours until the launch has copied the arguments; the rest is the caller's promise.
+    unsafe { queue.launch_set(&object, &global, group) }
 }
 
 /// Whether the compiled kernel takes what was declared, as far as the driver knows.
-fn fits(kernel: &mut RawKernel, layout: &[(Parameter, Range<usize>)]) -> Result<(), ErrorKind> {
+fn fits(kernel: &mut RawKernel, layout: &Layout) -> Result<(), ErrorKind> {
     let given = layout.len() as u64;
     let expected = kernel.arguments().map_err(Status::kind)?.into();
     if expected != given {
@@ -236,34 +172,4 @@ fn fits(kernel: &mut RawKernel, layout: &[(Parameter, Range<usize>)]) -> Result<
         }
     }
     Ok(())
-}
-
-impl NativeKernel<OpenClDevice> for OpenClKernel {
-    fn is_of(&self, device: &OpenClDevice) -> bool {
-        std::ptr::eq(&raw const *self.device, device)
-    }
-
-    fn layout(&self) -> &[(Parameter, Range<usize>)] {
-        &self.layout
-    }
-}
-
-impl Kernel for OpenClKernel {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn device(&self) -> DeviceId {
-        self.device.info.id
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-}
-
-impl fmt::Debug for OpenClKernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OpenClKernel").field(&self.name).finish()
-    }
 }

@@ -81,6 +81,8 @@ impl Status {
 }
 
 impl VendorStatus for Status {
+    const VENDOR: &'static str = "OpenCL";
+
     fn error(self, operation: Operation, device: DeviceId) -> DriverError {
         Self::error(self, operation, device)
     }

@@ -6,16 +6,13 @@ use crate::{
     device::OpenClDevice,
     ffi::{Event, NativeQueue},
 };
-use piton_driver::{DeviceId, DriverError, ErrorKind, Operation, TimestampPool, Timestamps};
-use piton_native::{NativeEvent, NativeQueue as _, NativeSlots, Progress};
-use piton_sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
+use piton_driver::{DriverError, TimestampPool, Timestamps};
+use piton_native::{
+    NativeEvent, NativeQueue as _, Progress,
+    slots::{SlotPool, Stamp},
 };
-use std::sync::{Arc, Weak};
-
-/// Most slots of a pool.
-const MOST_SLOTS: u32 = 1 << 20;
+use piton_sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// The clock of a device whose queues keep times.
 #[derive(Debug)]
@@ -45,57 +42,13 @@ impl Clock {
     }
 }
 
-#[derive(Debug, Default)]
-struct Slot {
-    time: Option<u64>,
-    /// The marker that writes it next.
-    marker: Option<Event>,
-}
-
-/// Slots of a device.
-#[derive(Debug)]
-pub(crate) struct SlotPool {
-    device: Weak<OpenClDevice>,
-    id: DeviceId,
-    slots: Vec<Mutex<Slot>>,
-}
-
-impl SlotPool {
-    /// The slot will hold the time at which this marker ends.
-    pub(crate) fn written(&self, index: u32, marker: Event) {
-        if let Some(slot) = self.slots.get(index as usize) {
-            slot.lock().marker = Some(marker);
-        }
-    }
-}
-
-impl NativeSlots<OpenClDevice> for SlotPool {
-    fn is_of(&self, device: &OpenClDevice) -> bool {
-        std::ptr::eq(self.device.as_ptr(), device)
+impl Stamp for Event {
+    fn is_over(&self) -> bool {
+        self.progress() == Progress::Done
     }
 
-    fn device(&self) -> DeviceId {
-        self.id
-    }
-}
-
-impl TimestampPool for SlotPool {
-    fn len(&self) -> u32 {
-        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
-    }
-
-    fn read(&self, index: u32) -> Result<Option<u64>, DriverError> {
-        let invalid = ErrorKind::InvalidIndex {
-            index: index.into(),
-            limit: self.len().into(),
-        };
-        let error = DriverError::new(invalid, Operation::WriteTimestamp, self.id);
-        let mut slot = self.slots.get(index as usize).ok_or(error)?.lock();
-        let is_done = |event: &Event| event.progress() == Progress::Done;
-        if let Some(marker) = slot.marker.take_if(|marker| is_done(marker)) {
-            slot.time = marker.times().map(|(_, end)| end);
-        }
-        Ok(slot.time)
+    fn time(&self) -> Option<u64> {
+        self.times().map(|(_, end)| end)
     }
 }
 
@@ -114,19 +67,7 @@ impl Timestamps for OpenClDevice {
     }
 
     fn create(&self, slots: u32) -> Result<Arc<dyn TimestampPool>, DriverError> {
-        let operation = Operation::CreateTimestamps;
-        self.alive(operation)?;
-        if !(1..=MOST_SLOTS).contains(&slots) {
-            let invalid = ErrorKind::InvalidSize {
-                bytes: slots.into(),
-                maximum: MOST_SLOTS.into(),
-            };
-            return Err(DriverError::new(invalid, operation, self.info.id));
-        }
-        Ok(Arc::new(SlotPool {
-            device: self.this.clone(),
-            id: self.info.id,
-            slots: (0..slots).map(|_| Mutex::default()).collect(),
-        }))
+        let pool = SlotPool::<Self, Event>::create(self, slots)?;
+        Ok(pool)
     }
 }

@@ -4,8 +4,8 @@
 //! device's context current and then puts back what was there ([`Context::enter`]).
 //!
 //! A failure of a kernel stays with its context: every later call answers it, and nothing that was handed over ends any
-//! more. The first such answer is kept here ([`Context::note`]), and the counters of the context's streams are released, so
-//! that streams of other devices that wait for them go on.
+//! more. The first such answer seals the context's fate ([`Context::note`]), and the counters of its streams are released,
+//! so that streams of other devices that wait for them go on.
 
 #![expect(
     unsafe_code,
@@ -15,21 +15,14 @@
 use super::{
     Api, Called, DeviceHandle,
     declarations::{self, Device},
-    stream::StreamCore,
+    stream::RawStream,
     succeeded,
     symbols::Core,
 };
 use crate::status::Status;
 use piton_driver::ErrorKind;
-use piton_sync::{
-    Mutex,
-    atomic::{AtomicU32, Ordering},
-};
-use std::{
-    marker::PhantomData,
-    ptr,
-    sync::{Arc, Weak},
-};
+use piton_native::stream::Fate;
+use std::{marker::PhantomData, ptr, sync::Arc};
 
 /// A device's primary context, given back when dropped.
 #[derive(Debug)]
@@ -37,9 +30,8 @@ pub(crate) struct Context {
     pub(crate) api: &'static Api,
     device: Device,
     raw: declarations::Context,
-    /// The answer after which nothing runs here any more; zero if there was none.
-    failure: AtomicU32,
-    streams: Mutex<Vec<Weak<StreamCore>>>,
+    /// Of all its streams.
+    pub(crate) fate: Arc<Fate<RawStream>>,
 }
 
 // SAFETY: the table is shared; a context may be current to several threads, and its functions called from all of them
@@ -66,8 +58,7 @@ impl Context {
             api,
             device,
             raw,
-            failure: AtomicU32::new(0),
-            streams: Mutex::default(),
+            fate: Arc::default(),
         }))
     }
 
@@ -102,35 +93,7 @@ impl Context {
         if status.kind() != ErrorKind::DeviceLost || status == Status::INVALID_DEVICE {
             return;
         }
-        self.give_up(status);
-    }
-
-    /// Nothing that was handed over is known to end any more.
-    pub(super) fn give_up(&self, status: Status) {
-        let first = self
-            .failure
-            .compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Acquire);
-        if first.is_ok() {
-            let streams = self.streams.lock().clone();
-            for stream in streams.iter().filter_map(Weak::upgrade) {
-                stream.release();
-            }
-        }
-    }
-
-    /// The answer after which nothing runs here any more.
-    pub(crate) fn failure(&self) -> Option<Status> {
-        match self.failure.load(Ordering::Acquire) {
-            0 => None,
-            code => Some(Status(code)),
-        }
-    }
-
-    /// Remembers a stream for as long as it lives.
-    pub(super) fn note_stream(&self, stream: &Arc<StreamCore>) {
-        let mut streams = self.streams.lock();
-        streams.retain(|known| known.strong_count() > 0);
-        streams.push(Arc::downgrade(stream));
+        self.fate.give_up(status);
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
     declarations::{self, EVENT_BLOCKING, EVENT_WITHOUT_TIME},
 };
 use crate::status::Status;
+use piton_native::stream::VendorEvent;
 use std::{ptr, sync::Arc};
 
 /// An event, given back when dropped.
@@ -49,8 +50,23 @@ impl RawEvent {
         self.raw
     }
 
-    /// Whether everything before its mark has ended. An event that was never recorded is at once.
-    pub(crate) fn is_over(&self) -> Called<bool> {
+    /// Nanoseconds from `earlier` to this; both have ended and keep times.
+    pub(crate) fn nanoseconds_since(&self, earlier: &Self) -> Called<u64> {
+        let mut milliseconds = 0.0_f32;
+        let (from, to) = (earlier.raw, self.raw);
+        self.context.call(|core| {
+            // SAFETY: a place of the right type; both events are alive.
+            unsafe { (core.event_elapsed)(&raw mut milliseconds, from, to) }
+        })?;
+        Ok(whole_nanoseconds(milliseconds))
+    }
+}
+
+impl VendorEvent for RawEvent {
+    type Status = Status;
+
+    /// An event that was never recorded is over at once.
+    fn is_over(&self) -> Called<bool> {
         let asked = self.context.call(|core| {
             // SAFETY: the event is alive.
             unsafe { (core.event_query)(self.raw) }
@@ -62,22 +78,10 @@ impl RawEvent {
         }
     }
 
-    /// Sleeps until everything before its mark has ended.
-    pub(crate) fn wait(&self) -> Called<()> {
+    fn wait(&self) -> Called<()> {
         // SAFETY: the event is alive.
         self.context
             .call(|core| unsafe { (core.event_wait)(self.raw) })
-    }
-
-    /// Nanoseconds from `earlier` to this; both have ended and keep times.
-    pub(crate) fn nanoseconds_since(&self, earlier: &Self) -> Called<u64> {
-        let mut milliseconds = 0.0_f32;
-        let (from, to) = (earlier.raw, self.raw);
-        self.context.call(|core| {
-            // SAFETY: a place of the right type; both events are alive.
-            unsafe { (core.event_elapsed)(&raw mut milliseconds, from, to) }
-        })?;
-        Ok(whole_nanoseconds(milliseconds))
     }
 }
 

@@ -19,11 +19,10 @@ use super::declarations::{
     Code, Context, Device, DeviceAddress, Event, Function, MemoryAccess, MemoryHandle,
     MemoryProperties, Module, Stream,
 };
-use crate::error::{Ability, MissingAbility, OpenError};
-use libloading::Library;
+use crate::OpenError;
+use piton_native::{Ability, Library, MissingAbility, found};
 use std::{
     ffi::{c_char, c_int, c_uint, c_void},
-    fmt,
     path::Path,
 };
 
@@ -35,117 +34,83 @@ pub(crate) const NAMES: &[&str] = &["nvcuda.dll"];
 #[cfg(not(windows))]
 pub(crate) const NAMES: &[&str] = &["libcuda.so.1", "libcuda.so"];
 
-macro_rules! entry_points {
-    ($($(#[$doc:meta])* $group:ident { $($field:ident $symbol:literal ($($argument:ty),*);)* })*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Clone, Copy)]
-            pub(crate) struct $group {
-                $(pub(crate) $field: unsafe extern "C" fn($($argument),*) -> Code,)*
-            }
-
-            impl $group {
-                /// Looks the group up.
-                ///
-                /// # Errors
-                /// The first name that is missing.
-                fn of(library: &Library) -> Result<Self, &'static str> {
-                    Ok(Self {
-                        $($field: {
-                            // SAFETY: invariant 1: the type is the one the reference gives this name.
-                            let symbol = unsafe { library.get(concat!($symbol, "\0").as_bytes()) };
-                            *symbol.map_err(|_| $symbol)?
-                        },)*
-                    })
-                }
-            }
-
-            impl fmt::Debug for $group {
-                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    f.debug_struct(stringify!($group)).finish_non_exhaustive()
-                }
-            }
-        )*
-    };
-}
-
 type Size = usize;
 type Text = *mut c_char;
 
-entry_points! {
+piton_native::entry_points! {
     /// What no device can do without.
     Core {
-        init "cuInit" (c_uint);
-        driver_version "cuDriverGetVersion" (*mut c_int);
-        device_count "cuDeviceGetCount" (*mut c_int);
-        device_get "cuDeviceGet" (*mut Device, c_int);
-        device_name "cuDeviceGetName" (Text, c_int, Device);
-        device_memory "cuDeviceTotalMem_v2" (*mut Size, Device);
-        device_attribute "cuDeviceGetAttribute" (*mut c_int, c_int, Device);
-        context_retain "cuDevicePrimaryCtxRetain" (*mut Context, Device);
-        context_release "cuDevicePrimaryCtxRelease_v2" (Device);
-        context_push "cuCtxPushCurrent_v2" (Context);
-        context_pop "cuCtxPopCurrent_v2" (*mut Context);
-        memory_allocate "cuMemAlloc_v2" (*mut DeviceAddress, Size);
-        memory_free "cuMemFree_v2" (DeviceAddress);
-        memory_info "cuMemGetInfo_v2" (*mut Size, *mut Size);
-        host_allocate "cuMemHostAlloc" (*mut *mut c_void, Size, c_uint);
-        host_free "cuMemFreeHost" (*mut c_void);
-        host_register "cuMemHostRegister_v2" (*mut c_void, Size, c_uint);
-        host_unregister "cuMemHostUnregister" (*mut c_void);
-        host_address "cuMemHostGetDevicePointer_v2" (*mut DeviceAddress, *mut c_void, c_uint);
-        copy_to_device "cuMemcpyHtoDAsync_v2" (DeviceAddress, *const c_void, Size, Stream);
-        copy_to_host "cuMemcpyDtoHAsync_v2" (*mut c_void, DeviceAddress, Size, Stream);
-        copy_on_device "cuMemcpyDtoDAsync_v2" (DeviceAddress, DeviceAddress, Size, Stream);
-        fill_bytes "cuMemsetD8Async" (DeviceAddress, u8, Size, Stream);
-        fill_halves "cuMemsetD16Async" (DeviceAddress, u16, Size, Stream);
-        fill_words "cuMemsetD32Async" (DeviceAddress, c_uint, Size, Stream);
-        stream_create "cuStreamCreateWithPriority" (*mut Stream, c_uint, c_int);
-        stream_destroy "cuStreamDestroy_v2" (Stream);
-        stream_query "cuStreamQuery" (Stream);
-        stream_wait_event "cuStreamWaitEvent" (Stream, Event, c_uint);
-        event_create "cuEventCreate" (*mut Event, c_uint);
-        event_destroy "cuEventDestroy_v2" (Event);
-        event_record "cuEventRecord" (Event, Stream);
-        event_query "cuEventQuery" (Event);
-        event_wait "cuEventSynchronize" (Event);
-        event_elapsed "cuEventElapsedTime" (*mut f32, Event, Event);
-        module_load "cuModuleLoadDataEx" (*mut Module, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
-        module_unload "cuModuleUnload" (Module);
-        module_function "cuModuleGetFunction" (*mut Function, Module, *const c_char);
+        init "cuInit" (c_uint) -> Code;
+        driver_version "cuDriverGetVersion" (*mut c_int) -> Code;
+        device_count "cuDeviceGetCount" (*mut c_int) -> Code;
+        device_get "cuDeviceGet" (*mut Device, c_int) -> Code;
+        device_name "cuDeviceGetName" (Text, c_int, Device) -> Code;
+        device_memory "cuDeviceTotalMem_v2" (*mut Size, Device) -> Code;
+        device_attribute "cuDeviceGetAttribute" (*mut c_int, c_int, Device) -> Code;
+        context_retain "cuDevicePrimaryCtxRetain" (*mut Context, Device) -> Code;
+        context_release "cuDevicePrimaryCtxRelease_v2" (Device) -> Code;
+        context_push "cuCtxPushCurrent_v2" (Context) -> Code;
+        context_pop "cuCtxPopCurrent_v2" (*mut Context) -> Code;
+        memory_allocate "cuMemAlloc_v2" (*mut DeviceAddress, Size) -> Code;
+        memory_free "cuMemFree_v2" (DeviceAddress) -> Code;
+        memory_info "cuMemGetInfo_v2" (*mut Size, *mut Size) -> Code;
+        host_allocate "cuMemHostAlloc" (*mut *mut c_void, Size, c_uint) -> Code;
+        host_free "cuMemFreeHost" (*mut c_void) -> Code;
+        host_register "cuMemHostRegister_v2" (*mut c_void, Size, c_uint) -> Code;
+        host_unregister "cuMemHostUnregister" (*mut c_void) -> Code;
+        host_address "cuMemHostGetDevicePointer_v2" (*mut DeviceAddress, *mut c_void, c_uint) -> Code;
+        copy_to_device "cuMemcpyHtoDAsync_v2" (DeviceAddress, *const c_void, Size, Stream) -> Code;
+        copy_to_host "cuMemcpyDtoHAsync_v2" (*mut c_void, DeviceAddress, Size, Stream) -> Code;
+        copy_on_device "cuMemcpyDtoDAsync_v2" (DeviceAddress, DeviceAddress, Size, Stream) -> Code;
+        fill_bytes "cuMemsetD8Async" (DeviceAddress, u8, Size, Stream) -> Code;
+        fill_halves "cuMemsetD16Async" (DeviceAddress, u16, Size, Stream) -> Code;
+        fill_words "cuMemsetD32Async" (DeviceAddress, c_uint, Size, Stream) -> Code;
+        stream_create "cuStreamCreateWithPriority" (*mut Stream, c_uint, c_int) -> Code;
+        stream_destroy "cuStreamDestroy_v2" (Stream) -> Code;
+        stream_query "cuStreamQuery" (Stream) -> Code;
+        stream_wait_event "cuStreamWaitEvent" (Stream, Event, c_uint) -> Code;
+        event_create "cuEventCreate" (*mut Event, c_uint) -> Code;
+        event_destroy "cuEventDestroy_v2" (Event) -> Code;
+        event_record "cuEventRecord" (Event, Stream) -> Code;
+        event_query "cuEventQuery" (Event) -> Code;
+        event_wait "cuEventSynchronize" (Event) -> Code;
+        event_elapsed "cuEventElapsedTime" (*mut f32, Event, Event) -> Code;
+        module_load "cuModuleLoadDataEx" (*mut Module, *const c_void, c_uint, *mut c_int, *mut *mut c_void) -> Code;
+        module_unload "cuModuleUnload" (Module) -> Code;
+        module_function "cuModuleGetFunction" (*mut Function, Module, *const c_char) -> Code;
         launch "cuLaunchKernel" (
             Function, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Stream, *mut *mut c_void, *mut *mut c_void
-        );
+        ) -> Code;
     }
     /// Pages mapped at addresses of the caller's choice.
     VirtualMemory {
-        granularity "cuMemGetAllocationGranularity" (*mut Size, *const MemoryProperties, c_uint);
-        reserve "cuMemAddressReserve" (*mut DeviceAddress, Size, Size, DeviceAddress, u64);
-        release "cuMemAddressFree" (DeviceAddress, Size);
-        create "cuMemCreate" (*mut MemoryHandle, Size, *const MemoryProperties, u64);
-        destroy "cuMemRelease" (MemoryHandle);
-        map "cuMemMap" (DeviceAddress, Size, Size, MemoryHandle, u64);
-        unmap "cuMemUnmap" (DeviceAddress, Size);
-        set_access "cuMemSetAccess" (DeviceAddress, Size, *const MemoryAccess, Size);
+        granularity "cuMemGetAllocationGranularity" (*mut Size, *const MemoryProperties, c_uint) -> Code;
+        reserve "cuMemAddressReserve" (*mut DeviceAddress, Size, Size, DeviceAddress, u64) -> Code;
+        release "cuMemAddressFree" (DeviceAddress, Size) -> Code;
+        create "cuMemCreate" (*mut MemoryHandle, Size, *const MemoryProperties, u64) -> Code;
+        destroy "cuMemRelease" (MemoryHandle) -> Code;
+        map "cuMemMap" (DeviceAddress, Size, Size, MemoryHandle, u64) -> Code;
+        unmap "cuMemUnmap" (DeviceAddress, Size) -> Code;
+        set_access "cuMemSetAccess" (DeviceAddress, Size, *const MemoryAccess, Size) -> Code;
     }
     /// Other devices' memory.
     Peers {
-        can_access "cuDeviceCanAccessPeer" (*mut c_int, Device, Device);
-        enable "cuCtxEnablePeerAccess" (Context, c_uint);
-        copy "cuMemcpyPeerAsync" (DeviceAddress, Context, DeviceAddress, Context, Size, Stream);
+        can_access "cuDeviceCanAccessPeer" (*mut c_int, Device, Device) -> Code;
+        enable "cuCtxEnablePeerAccess" (Context, c_uint) -> Code;
+        copy "cuMemcpyPeerAsync" (DeviceAddress, Context, DeviceAddress, Context, Size, Stream) -> Code;
     }
     /// Which priorities there are.
     Priorities {
-        range "cuCtxGetStreamPriorityRange" (*mut c_int, *mut c_int);
+        range "cuCtxGetStreamPriorityRange" (*mut c_int, *mut c_int) -> Code;
     }
     /// Words in memory that streams write and wait for.
     MemoryCounters {
-        write "cuStreamWriteValue64_v2" (Stream, DeviceAddress, u64, c_uint);
-        wait "cuStreamWaitValue64_v2" (Stream, DeviceAddress, u64, c_uint);
+        write "cuStreamWriteValue64_v2" (Stream, DeviceAddress, u64, c_uint) -> Code;
+        wait "cuStreamWaitValue64_v2" (Stream, DeviceAddress, u64, c_uint) -> Code;
     }
     /// What a kernel takes.
     KernelParameters {
-        info "cuFuncGetParamInfo" (Function, Size, *mut Size, *mut Size);
+        info "cuFuncGetParamInfo" (Function, Size, *mut Size, *mut Size) -> Code;
     }
 }
 
@@ -203,15 +168,4 @@ impl Api {
             _library: library,
         })))
     }
-}
-
-/// The group, or a note of what it lacks.
-fn found<T>(
-    group: Result<T, &'static str>,
-    ability: Ability,
-    missing: &mut Vec<MissingAbility>,
-) -> Option<T> {
-    group
-        .inspect_err(|symbol| missing.push(MissingAbility { ability, symbol }))
-        .ok()
 }

@@ -204,11 +204,7 @@ impl<D: NativeDevice> Core<D> {
     }
 
     pub(super) fn refusal(&self, status: D::Status, operation: Operation) -> DriverError {
-        let error = status.error(operation, self.device.info().id);
-        if error.is_device_lost() {
-            self.device.standing().lose();
-        }
-        error
+        self.device.standing().called(status, operation)
     }
 
     /// Hands a command to the driver. Under the lock, as positions are in the order of the native queue; enqueueing

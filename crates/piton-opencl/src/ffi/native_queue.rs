@@ -6,10 +6,10 @@
 )]
 
 use super::{Api, Called, Context, DeviceHandle, Event, RawKernel, succeeded};
-use crate::{device::OpenClDevice, kernel::OpenClKernel, timestamp::SlotPool};
+use crate::{device::OpenClDevice, kernel};
 use opencl_sys as cl;
 use piton_driver::{FillPattern, Grid, QueueId};
-use piton_native::NativeCopy;
+use piton_native::{NativeCopy, kernels::LoadedKernel, slots::SlotPool};
 use std::{ffi::c_void, ptr};
 
 /// An in-order queue of OpenCL, released when dropped: what was enqueued still runs.
@@ -99,13 +99,13 @@ impl NativeQueue {
 impl piton_native::NativeQueue<OpenClDevice> for NativeQueue {
     unsafe fn launch(
         &self,
-        kernel: &OpenClKernel,
+        kernel: &LoadedKernel<OpenClDevice>,
         of: QueueId,
         grid: Grid,
         arguments: &[u8],
     ) -> Called<Event> {
         // SAFETY: the caller's promise.
-        unsafe { kernel.enqueue(self, of, grid, arguments) }
+        unsafe { kernel::enqueue(kernel, self, of, grid, arguments) }
     }
 
     /// One call for every way: addresses are shared or host memory.
@@ -166,9 +166,9 @@ impl piton_native::NativeQueue<OpenClDevice> for NativeQueue {
         })
     }
 
-    fn stamp(&self, slots: &SlotPool, index: u32) -> Called<Event> {
+    fn stamp(&self, slots: &SlotPool<OpenClDevice, Event>, index: u32) -> Called<Event> {
         let event = self.marker()?;
-        slots.written(index, event.clone());
+        slots.write(index, event.clone());
         Ok(event)
     }
 

@@ -1,25 +1,44 @@
 //! What is reserved and what is mapped where: the books of virtual memory.
 //!
-//! The contract says exactly which calls are refused; CUDA's answers are coarser, and commands are checked against these
-//! books besides. Nothing here calls CUDA.
+//! The contract says exactly which calls are refused; vendors' answers are coarser, and commands are checked against these
+//! books besides. Nothing here calls a vendor.
 //!
 //! # Invariants
 //! 1. Reservations are disjoint, and so are the mappings in one; a mapping lies wholly in its reservation.
 //! 2. A mapping that is not *ready* is being made or undone by somebody: no command may name it, and nobody else touches it.
+//! 3. Physical memory is the caller's to give back to the vendor once it is both struck out and mapped nowhere, and is handed
+//!    out for that exactly once: not all vendors take it back earlier.
 
 use piton_driver::{DevicePtr, DeviceRange, ErrorKind};
 use piton_sync::Mutex;
 use std::collections::{BTreeMap, HashMap};
 
-/// The books of one device.
-#[derive(Debug, Default)]
-pub(crate) struct Mappings(Mutex<Layout>);
+/// The books of one device, whose physical memory has vendor's handles of type `H`.
+#[derive(Debug)]
+pub struct Mappings<H>(Mutex<Layout<H>>);
 
-#[derive(Debug, Default)]
-struct Layout {
+#[derive(Debug)]
+struct Layout<H> {
     reservations: BTreeMap<u64, Reservation>,
-    handles: HashMap<u64, Pages>,
+    handles: HashMap<u64, Handle<H>>,
     last_handle: u64,
+}
+
+#[derive(Debug)]
+struct Handle<H> {
+    pages: Pages<H>,
+    mappings: usize,
+    is_struck_out: bool,
+}
+
+impl<H> Default for Mappings<H> {
+    fn default() -> Self {
+        Self(Mutex::new(Layout {
+            reservations: BTreeMap::new(),
+            handles: HashMap::new(),
+            last_handle: 0,
+        }))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -31,13 +50,14 @@ struct Reservation {
 #[derive(Clone, Copy, Debug)]
 struct Mapping {
     bytes: u64,
+    handle: u64,
     is_ready: bool,
 }
 
-/// Physical memory: CUDA's handle, and how much it is.
+/// Physical memory: the vendor's handle, and how much it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pages {
-    pub(crate) raw: u64,
+pub(crate) struct Pages<H> {
+    pub(crate) raw: H,
     pub(crate) bytes: u64,
 }
 
@@ -62,7 +82,16 @@ const fn range(start: u64, bytes: u64) -> DeviceRange {
     }
 }
 
-impl Layout {
+impl<H: Copy> Layout<H> {
+    /// A mapping of the handle is gone, or the handle itself: the memory, if it was the last that kept it.
+    fn unkept(&mut self, handle: u64) -> Option<Pages<H>> {
+        let is_kept = |known: &Handle<H>| known.mappings > 0 || !known.is_struck_out;
+        if self.handles.get(&handle).is_none_or(is_kept) {
+            return None;
+        }
+        self.handles.remove(&handle).map(|known| known.pages)
+    }
+
     /// The reservation that holds all of a range.
     fn around(&mut self, within: DeviceRange) -> Option<&mut Reservation> {
         let before = self.reservations.range_mut(..=within.start.address());
@@ -82,7 +111,7 @@ impl Reservation {
     }
 }
 
-impl Mappings {
+impl<H: Copy> Mappings<H> {
     /// Notes a reservation.
     pub(crate) fn reserve(&self, reserved: DeviceRange) {
         let reservation = Reservation {
@@ -108,18 +137,27 @@ impl Mappings {
     }
 
     /// Notes physical memory, by a number that no other had.
-    pub(crate) fn note_pages(&self, pages: Pages) -> u64 {
+    pub(crate) fn note_pages(&self, pages: Pages<H>) -> u64 {
         let mut layout = self.0.lock();
         layout.last_handle += 1;
         let handle = layout.last_handle;
-        layout.handles.insert(handle, pages);
+        let known = Handle {
+            pages,
+            mappings: 0,
+            is_struck_out: false,
+        };
+        layout.handles.insert(handle, known);
         handle
     }
 
-    /// Strikes physical memory out.
-    pub(crate) fn take_pages(&self, handle: u64) -> Result<Pages, ErrorKind> {
-        let taken = self.0.lock().handles.remove(&handle);
-        taken.ok_or(ErrorKind::UnknownHandle { handle })
+    /// Strikes physical memory out, which is handed out to be given back if it is mapped nowhere.
+    pub(crate) fn take_pages(&self, handle: u64) -> Result<Option<Pages<H>>, ErrorKind> {
+        let mut layout = self.0.lock();
+        let known = layout.handles.get_mut(&handle);
+        let known = known.filter(|known| !known.is_struck_out);
+        let known = known.ok_or(ErrorKind::UnknownHandle { handle })?;
+        known.is_struck_out = true;
+        Ok(layout.unkept(handle))
     }
 
     /// Takes the place of a mapping, which is not ready until [`end_map`](Self::end_map).
@@ -128,10 +166,11 @@ impl Mappings {
         at: DevicePtr,
         handle: u64,
         alignment: u64,
-    ) -> Result<Pages, ErrorKind> {
+    ) -> Result<Pages<H>, ErrorKind> {
         let mut layout = self.0.lock();
-        let pages = layout.handles.get(&handle).copied();
-        let pages = pages.ok_or(ErrorKind::UnknownHandle { handle })?;
+        let known = layout.handles.get(&handle);
+        let known = known.filter(|known| !known.is_struck_out);
+        let pages = known.ok_or(ErrorKind::UnknownHandle { handle })?.pages;
         if !at.is_aligned_to(alignment) {
             let value = at.address();
             return Err(ErrorKind::Misaligned { value, alignment });
@@ -143,24 +182,28 @@ impl Mappings {
         }
         let mapping = Mapping {
             bytes: pages.bytes,
+            handle,
             is_ready: false,
         };
         reservation.mapped.insert(at.address(), mapping);
+        if let Some(known) = layout.handles.get_mut(&handle) {
+            known.mappings += 1;
+        }
         Ok(pages)
     }
 
-    /// The mapping is made, or was not.
-    pub(crate) fn end_map(&self, made: DeviceRange, is_there: bool) {
+    /// The mapping is made, or was not; then, what nothing keeps any more is handed out to be given back.
+    pub(crate) fn end_map(&self, made: DeviceRange, is_there: bool) -> Option<Pages<H>> {
         let mut layout = self.0.lock();
-        let Some(reservation) = layout.around(made) else {
-            return;
-        };
+        let reservation = layout.around(made)?;
         let start = made.start.address();
-        if !is_there {
-            reservation.mapped.remove(&start);
-        } else if let Some(mapping) = reservation.mapped.get_mut(&start) {
-            mapping.is_ready = true;
+        if is_there {
+            reservation.mapped.get_mut(&start)?.is_ready = true;
+            return None;
         }
+        let handle = reservation.mapped.remove(&start)?.handle;
+        layout.handles.get_mut(&handle)?.mappings -= 1;
+        layout.unkept(handle)
     }
 
     /// Takes mappings out of use, which stay until [`end_unmap`](Self::end_unmap). The range covers whole ones.
@@ -183,13 +226,13 @@ impl Mappings {
         Ok(found)
     }
 
-    /// A mapping is undone, or was not.
-    pub(crate) fn end_unmap(&self, undone: DeviceRange, is_gone: bool) {
-        self.end_map(undone, !is_gone);
+    /// A mapping is undone, or was not: as [`end_map`](Self::end_map).
+    pub(crate) fn end_unmap(&self, undone: DeviceRange, is_gone: bool) -> Option<Pages<H>> {
+        self.end_map(undone, !is_gone)
     }
 
     /// What is mapped and ready.
-    pub(crate) fn ready(&self) -> Vec<DeviceRange> {
+    pub fn ready(&self) -> Vec<DeviceRange> {
         let layout = self.0.lock();
         let mappings = layout.reservations.values().flat_map(|r| &r.mapped);
         mappings
@@ -199,7 +242,7 @@ impl Mappings {
     }
 
     /// Whether mappings of one reservation, without a hole between them, hold all of these bytes.
-    pub(crate) fn holds(&self, start: u64, bytes: u64) -> bool {
+    pub fn holds(&self, start: u64, bytes: u64) -> bool {
         let Some(end) = start.checked_add(bytes) else {
             return false;
         };
@@ -264,7 +307,14 @@ mod tests {
         is_inside.then_some(start..end)
     }
 
-    fn try_map(books: &Mappings, model: &mut Model, id: usize, page: u64, pages: u64, handle: u64) {
+    fn try_map(
+        books: &Mappings<u64>,
+        model: &mut Model,
+        id: usize,
+        page: u64,
+        pages: u64,
+        handle: u64,
+    ) {
         let place = range(page * PAGE, pages * PAGE);
         let free = places(page, pages);
         let free = free.filter(|at| model[at.clone()].iter().all(Option::is_none));
@@ -276,7 +326,7 @@ mod tests {
         }
     }
 
-    fn try_unmap(books: &Mappings, model: &mut Model, page: u64, pages: u64) {
+    fn try_unmap(books: &Mappings<u64>, model: &mut Model, page: u64, pages: u64) {
         let wanted = range(page * PAGE, pages * PAGE);
         let inside = places(page, pages);
         let whole = inside.filter(|at| {
@@ -329,7 +379,7 @@ mod tests {
     }
 
     /// A reservation of eight pages at page 16, and two handles of one page.
-    fn books() -> (Mappings, u64, u64) {
+    fn books() -> (Mappings<u64>, u64, u64) {
         let books = Mappings::default();
         books.reserve(range(16 * PAGE, 8 * PAGE));
         let pages = |raw| Pages { raw, bytes: PAGE };
@@ -337,7 +387,7 @@ mod tests {
         (books, a, b)
     }
 
-    fn map(books: &Mappings, page: u64, handle: u64) -> Result<Pages, ErrorKind> {
+    fn map(books: &Mappings<u64>, page: u64, handle: u64) -> Result<Pages<u64>, ErrorKind> {
         let at = DevicePtr::new(page * PAGE);
         let pages = books.begin_map(at, handle, PAGE)?;
         books.end_map(range(page * PAGE, pages.bytes), true);
@@ -373,6 +423,23 @@ mod tests {
         assert!(books.release(range(16 * PAGE, 8 * PAGE)).is_err());
         books.end_unmap(place, true);
         books.release(range(16 * PAGE, 8 * PAGE)).unwrap();
+    }
+
+    #[test]
+    fn memory_struck_out_is_handed_out_once_when_its_last_mapping_goes() {
+        let (books, a, _) = books();
+        map(&books, 16, a).unwrap();
+        map(&books, 18, a).unwrap();
+        assert_eq!(books.take_pages(a), Ok(None), "it is mapped");
+        assert!(books.take_pages(a).is_err(), "twice");
+        let unmap = |page| {
+            let place = range(page * PAGE, PAGE);
+            books.begin_unmap(place).unwrap();
+            books.end_unmap(place, true)
+        };
+        assert_eq!(unmap(16), None, "it is mapped elsewhere");
+        let given_back = unmap(18).map(|pages| pages.raw);
+        assert_eq!(given_back, Some(1));
     }
 
     #[test]

@@ -1,47 +1,58 @@
-//! The thread of a stream that sleeps for others: CUDA calls nobody back when a stream has failed, so somebody must sleep.
+//! The thread of a stream that sleeps for others: vendors call nobody back when a stream has failed, so somebody must sleep.
 //!
 //! # Protocol
 //! Who wants to be told posts an ordinal and what to call. The thread sleeps on the stream's events, one after the other, and
 //! after each calls who is due. It is started when first needed, holds the stream only while somebody waits, and ends when
 //! the stream is dropped. Lock order: the inbox, then a stream's line.
 
-use super::stream::{StreamCore, Ticket};
+use super::{Stream, Ticket, VendorStream};
 use piton_sync::{Condvar, Mutex, thread};
 use std::{fmt, sync::Arc};
 
-type Told = Box<dyn FnOnce() + Send>;
+pub(super) type Told = Box<dyn FnOnce() + Send>;
 
-struct Post {
-    ticket: Ticket,
+struct Post<V: VendorStream> {
+    ticket: Ticket<V>,
     told: Told,
 }
 
-#[derive(Default)]
-struct Content {
-    posts: Vec<Post>,
+struct Content<V: VendorStream> {
+    posts: Vec<Post<V>>,
     has_thread: bool,
     is_closed: bool,
 }
 
-#[derive(Default)]
-struct Inbox {
-    content: Mutex<Content>,
+struct Inbox<V: VendorStream> {
+    content: Mutex<Content<V>>,
     bell: Condvar,
 }
 
 /// A handle of the thread. Dropping it lets the thread end.
-#[derive(Default)]
-pub(super) struct Listening(Arc<Inbox>);
+pub(super) struct Listening<V: VendorStream>(Arc<Inbox<V>>);
 
-impl Listening {
+impl<V: VendorStream> Default for Listening<V> {
+    fn default() -> Self {
+        let content = Content {
+            posts: Vec::new(),
+            has_thread: false,
+            is_closed: false,
+        };
+        Self(Arc::new(Inbox {
+            content: Mutex::new(content),
+            bell: Condvar::new(),
+        }))
+    }
+}
+
+impl<V: VendorStream> Listening<V> {
     /// Has `told` called when the ordinal of the stream, whose listening this is, is over. False if there is no thread to be
     /// had: then nobody calls it.
-    pub(super) fn post(&self, stream: &Arc<StreamCore>, ordinal: u64, told: Told) -> bool {
+    pub(super) fn post(&self, stream: &Arc<Stream<V>>, ordinal: u64, told: Told) -> bool {
         let ticket = stream.ticket(ordinal);
         let mut content = self.0.content.lock();
         if !content.has_thread {
             let inbox = Arc::clone(&self.0);
-            let builder = thread::Builder::new().name("piton-cuda-stream".to_owned());
+            let builder = thread::Builder::new().name(format!("piton-{}-stream", V::NAME));
             if builder.spawn(move || run(&inbox)).is_err() {
                 return false;
             }
@@ -54,20 +65,20 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl<V: VendorStream> Drop for Listening<V> {
     fn drop(&mut self) {
         self.0.content.lock().is_closed = true;
         self.0.bell.notify_one();
     }
 }
 
-impl fmt::Debug for Listening {
+impl<V: VendorStream> fmt::Debug for Listening<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listening").finish_non_exhaustive()
     }
 }
 
-fn run(inbox: &Inbox) {
+fn run<V: VendorStream>(inbox: &Inbox<V>) {
     loop {
         let mut content = inbox.content.lock();
         while content.posts.is_empty() {
@@ -88,7 +99,7 @@ fn run(inbox: &Inbox) {
             (post.told)();
         }
         if let Some(next) = next.filter(|_| is_nothing_due) {
-            next.sleep();
+            next.stream().sleep();
         }
     }
 }
