@@ -6,7 +6,7 @@ use piton_driver::{
     QueueId,
 };
 use piton_timeline::Timepoint;
-use std::{fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 /// What one stream is at. A snapshot: it may have changed when it is read.
 #[derive(Clone, Debug)]
@@ -22,6 +22,9 @@ pub struct LaneDump {
     pub completed: u64,
     /// What its oldest command that has not ended is at.
     pub activity: LaneActivity,
+    /// For how long a [`Watchdog`](crate::Watchdog) has seen its oldest command there; `None` where nobody watches, or it
+    /// has nothing left to do.
+    pub seen_for: Option<Duration>,
     /// Its failure, if there is one that was not cleared.
     pub failure: Option<Arc<StreamFailure>>,
     /// Why its device works no more, if it does not.
@@ -82,16 +85,44 @@ impl Streams {
     /// watchdogs and for people. Empty in a fork of the process.
     pub fn dump(&self) -> Vec<LaneDump> {
         let registry = self.registry();
-        let lanes = registry.open_lanes();
-        lanes.iter().map(|lane| dump(registry, lane)).collect()
+        dump(registry, &registry.open_lanes())
     }
 }
 
-/// What one lane is at.
-pub(crate) fn dump(registry: &Registry, lane: &LaneState) -> LaneDump {
+/// What these lanes are at, in their order.
+pub(crate) fn dump(registry: &Registry, lanes: &[Arc<LaneState>]) -> Vec<LaneDump> {
+    let mut names = Names::new(registry);
+    lanes
+        .iter()
+        .map(|lane| dump_lane(&mut names, lane))
+        .collect()
+}
+
+/// Whose queues are whose, looked up once for a dump and only where somebody waits.
+struct Names<'a> {
+    registry: &'a Registry,
+    by_queue: Option<HashMap<QueueId, Arc<LaneState>>>,
+}
+
+impl<'a> Names<'a> {
+    fn new(registry: &'a Registry) -> Self {
+        Self {
+            registry,
+            by_queue: None,
+        }
+    }
+
+    fn lane_of(&mut self, queue: QueueId) -> Option<&LaneState> {
+        let registry = self.registry;
+        let by_queue = self.by_queue.get_or_insert_with(|| registry.by_queue());
+        by_queue.get(&queue).map(|lane| &**lane)
+    }
+}
+
+fn dump_lane(names: &mut Names<'_>, lane: &LaneState) -> LaneDump {
     let activity = match lane.link().queue() {
         None => LaneActivity::Idle,
-        Some(queue) => told(registry, lane, queue.activity()),
+        Some(queue) => told(names, lane, queue.activity()),
     };
     // In this order no more has ended than was submitted.
     let completed = lane.link().refresh().get();
@@ -101,18 +132,19 @@ pub(crate) fn dump(registry: &Registry, lane: &LaneState) -> LaneDump {
         submitted: lane.link().submitted().get(),
         completed,
         activity,
+        seen_for: None,
         failure: lane.failure(),
         lost: lane.device_status().err(),
     }
 }
 
-fn told(registry: &Registry, lane: &LaneState, activity: QueueActivity) -> LaneActivity {
+fn told(names: &mut Names<'_>, lane: &LaneState, activity: QueueActivity) -> LaneActivity {
     match activity {
         QueueActivity::Idle => LaneActivity::Idle,
         QueueActivity::Ready(position) => LaneActivity::Ready(lane.point(position)),
         QueueActivity::Running(front) => LaneActivity::Running(doing(lane, front)),
         QueueActivity::Waiting(front, awaited) => {
-            LaneActivity::Waiting(doing(lane, front), waits_for(registry, awaited))
+            LaneActivity::Waiting(doing(lane, front), waits_for(names, awaited))
         }
         _ => LaneActivity::Unknown,
     }
@@ -126,9 +158,9 @@ fn doing(lane: &LaneState, front: Front) -> Doing {
     }
 }
 
-fn waits_for(registry: &Registry, awaited: Awaited) -> WaitsFor {
+fn waits_for(names: &mut Names<'_>, awaited: Awaited) -> WaitsFor {
     match awaited {
-        Awaited::Queue(queue, position) => match registry.lane_of(queue) {
+        Awaited::Queue(queue, position) => match names.lane_of(queue) {
             Some(other) => WaitsFor::Stream(other.name(), other.point(position)),
             None => WaitsFor::Queue(queue, position),
         },
@@ -147,6 +179,9 @@ impl fmt::Display for LaneDump {
             self.device
         )?;
         write!(f, "{}", self.activity)?;
+        if let Some(seen_for) = self.seen_for {
+            write!(f, ", for {seen_for:?}")?;
+        }
         if let Some(lost) = &self.lost {
             write!(f, "; {lost}")?;
         }

@@ -6,6 +6,7 @@
 use crate::{
     StreamError, StreamFailure, StreamName, StreamOptions,
     capture::CaptureSlot,
+    command_deadline::CommandDeadlines,
     host_function,
     link::{Link, Trouble},
     registry::Registry,
@@ -40,6 +41,7 @@ pub(crate) struct LaneState {
     /// Failures that were told and still are, each as it was told first: later the streams it came from may be gone. A
     /// leaf lock.
     told: Mutex<Vec<Arc<StreamFailure>>>,
+    pub(crate) deadlines: CommandDeadlines,
     pub(crate) stamps: Arc<Stamps>,
     pub(crate) capture: CaptureSlot,
 }
@@ -75,6 +77,7 @@ impl LaneState {
             label: options.label.clone(),
             witness: registry.witness().cloned(),
             told: Mutex::default(),
+            deadlines: CommandDeadlines::default(),
             stamps: Arc::new(Stamps::new(lane.timeline())),
             capture: CaptureSlot::default(),
         }
@@ -98,9 +101,9 @@ impl LaneState {
         opened.map_or(Ok(()), |device| device.status())
     }
 
-    /// How long a command may take, if its stream has a word in it.
-    pub(crate) fn command_deadline(&self) -> Option<Duration> {
-        self.command_deadline
+    /// How long the command at this place may take, if anybody said so of it or of all of its stream.
+    pub(crate) fn command_deadline(&self, position: Position) -> Option<Duration> {
+        self.deadlines.of(position).or(self.command_deadline)
     }
 
     pub(crate) fn queue_id(&self) -> QueueId {
@@ -290,8 +293,9 @@ impl LaneState {
         let Some(registry) = self.registry.upgrade() else {
             return (circle, true);
         };
+        let lanes = registry.by_queue();
         loop {
-            let Some(next) = registry.lane_of(awaited) else {
+            let Some(next) = lanes.get(&awaited) else {
                 // A queue that is none of this runtime's streams.
                 return (circle, true);
             };
@@ -331,14 +335,17 @@ impl LaneState {
     /// Follows failures of waits to the stream where something else failed. Loops cannot arise, since waits
     /// name what was submitted before; the bound guards against a device that says otherwise.
     fn root(&self, met: QueueFailure) -> Option<StreamFailure> {
-        let registry = self.registry.upgrade()?;
         let mut kind = met.error.kind;
+        if !matches!(kind, ErrorKind::DependencyFailed { .. }) {
+            return None;
+        }
+        let lanes = self.registry.upgrade()?.by_queue();
         let mut root = None;
-        for _ in 0..=registry.lane_count() {
+        for _ in 0..=lanes.len() {
             let ErrorKind::DependencyFailed { queue, .. } = kind else {
                 break;
             };
-            let Some(state) = registry.lane_of(queue) else {
+            let Some(state) = lanes.get(&queue) else {
                 break;
             };
             let Some(met) = state.link.failure() else {

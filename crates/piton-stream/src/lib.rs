@@ -50,7 +50,7 @@
 //! | wait for a value in memory, write one | [`Stream::wait_memory`], [`Stream::write_memory`] |
 //! | end work early, go on after a failure | [`Stream::abort`], [`Stream::clear_error`] |
 //! | see who waits for whom | [`Streams::dump`], [`LaneDump`] |
-//! | notice what hangs | [`Watchdog`], [`StreamOptions::command_deadline`] |
+//! | notice what hangs | [`Watchdog`], [`StreamOptions::command_deadline`], [`Event::set_command_deadline`] |
 //! | find a missing wait | [`Streams::sanitized`] |
 //! | write work down as a graph instead | [`Stream::begin_capture`], [`Capture`] |
 //! | know what failed | [`Stream::failure`], [`StreamFailure`] |
@@ -70,7 +70,7 @@
 //! The sanitizer's, where there is one, is outermost: it is held while a command is offered. `Witness`'s comes
 //! before it. A [`Writer`]'s hold of its queue may come before the sanitizer's too, since nobody else submits to that
 //! queue meanwhile. `registry::Lanes`, then `Link`, then whatever the driver takes inside its own non-blocking calls. The timeline
-//! takes a slot's source, then `Link`. `Stamps`, `Relay` and what
+//! takes a slot's source, then `Link`. `Stamps`, `Relay`, deadlines of commands and what
 //! a lane has told of its failures are leaves: nothing is taken under them.
 //! No lock is held while user code runs or a queue handle is dropped, since that may call into the driver.
 //!
@@ -81,6 +81,7 @@
 mod admission;
 mod behind;
 mod capture;
+mod command_deadline;
 mod completion;
 mod dump;
 mod error;

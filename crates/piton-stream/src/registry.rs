@@ -14,7 +14,12 @@ use piton_driver::{Device, Priority, PriorityRange, QueueId, WaitOutcome};
 use piton_sanitizer::{Author, Sanitizer};
 use piton_sync::Mutex;
 use piton_timeline::{Frontier, Timeline, Timepoint};
-use std::{collections::VecDeque, fmt, sync::Arc, time::Instant};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::Arc,
+    time::Instant,
+};
 
 /// How many detached lanes are looked at for each stream that is made: two, so that they go faster than they come.
 const LOOKS: usize = 2;
@@ -327,11 +332,21 @@ impl Registry {
         }
     }
 
-    /// The lane that a queue serves. Walks all lanes: for telling failures, not for every day.
+    /// The lane that a queue serves. Walks all lanes, under the lock: who asks more than once takes
+    /// [`by_queue`](Self::by_queue).
     pub(crate) fn lane_of(&self, queue: QueueId) -> Option<Arc<LaneState>> {
         let lanes = self.lanes.lock();
         let mut known = lanes.slots.iter().flatten();
         known.find(|state| state.queue_id() == queue).cloned()
+    }
+
+    /// The lanes by the queues that serve them: for who follows queues from lane to lane. Walks all lanes.
+    pub(crate) fn by_queue(&self) -> HashMap<QueueId, Arc<LaneState>> {
+        let lanes = self.lanes.lock();
+        let known = lanes.slots.iter().flatten();
+        known
+            .map(|state| (state.queue_id(), Arc::clone(state)))
+            .collect()
     }
 
     /// The lanes that have a queue, in their order. A fork is told of none.
@@ -345,10 +360,6 @@ impl Registry {
             .filter(|state| state.link().is_open())
             .cloned()
             .collect()
-    }
-
-    pub(crate) fn lane_count(&self) -> usize {
-        self.lanes.lock().slots.len()
     }
 
     /// Gives a new lane its place. Whoever had it has drained, or the timeline would not have reused the slot.

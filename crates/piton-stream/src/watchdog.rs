@@ -6,6 +6,8 @@
 //! A command that only waits for another stream of the runtime does not: the other one's command does. So what expires
 //! is where things hang: a kernel that runs for ever, or a wait for something outside that does not come.
 //!
+//! One look is linear in the number of streams, however many of them expire: they are dumped once for all.
+//!
 //! Looking is all there is to it, so it is given the time: [`Watchdog::check`]. A program that wants it done by
 //! itself [spawns](Watchdog::spawn) it.
 //!
@@ -14,6 +16,7 @@
 //! thread holds no lock while it looks at streams and tells.
 
 use crate::{LaneActivity, LaneDump, StreamError, Streams, WaitsFor, dump, lane_state::LaneState};
+use piton_driver::Position;
 use piton_sync::{Condvar, Mutex, thread};
 use piton_timeline::{LaneId, Timeline};
 use std::{
@@ -44,15 +47,16 @@ pub struct Expiry {
     pub seen_for: Duration,
     /// How the abort went, if there was one.
     pub aborted: Option<Result<(), StreamError>>,
-    /// Every stream, as it was then.
-    pub all: Vec<LaneDump>,
+    /// Every stream, as it was then, with the ages of their oldest commands. Shared by all that expired at one look, and
+    /// made before any of them was aborted.
+    pub all: Arc<[LaneDump]>,
 }
 
 impl fmt::Display for Expiry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.lane.name;
         write!(f, "stream {name} is stuck for {:?}:", self.seen_for)?;
-        for lane in &self.all {
+        for lane in &*self.all {
             write!(f, "\n  {lane}")?;
         }
         Ok(())
@@ -85,7 +89,7 @@ impl fmt::Debug for Watchdog {
 
 impl Watchdog {
     /// Watches these streams. A command may stay at the front of its stream for `deadline`, or for as long as
-    /// [its stream says](crate::StreamOptions::command_deadline).
+    /// [its stream](crate::StreamOptions::command_deadline) or [who submitted it](crate::Event::set_command_deadline) says.
     pub fn new(streams: &Streams, deadline: Duration, on_expiry: OnExpiry) -> Self {
         Self {
             streams: streams.clone(),
@@ -99,47 +103,64 @@ impl Watchdog {
     /// that of an earlier look. A command's time begins at the first look that sees it. Does not block for long.
     pub fn check(&mut self, now: Instant) -> Vec<Expiry> {
         let lanes = self.streams.registry().open_lanes();
-        self.seen
-            .retain(|id, _| lanes.iter().any(|lane| lane.id() == *id));
-        let mut expired = Vec::new();
-        for lane in lanes {
-            if let Some(seen_for) = self.look(&lane, now) {
-                expired.extend(self.expire(&lane, seen_for));
-            }
+        // In the order of their ids, as the lanes are: one has each slot.
+        let is_open = |id: &LaneId| lanes.binary_search_by_key(id, |lane| lane.id()).is_ok();
+        self.seen.retain(|id, _| is_open(id));
+        let is_late: Vec<bool> = lanes.iter().map(|lane| self.look(lane, now)).collect();
+        if !is_late.contains(&true) {
+            return Vec::new();
         }
-        expired
+        let all = self.dump(&lanes, now);
+        let late = is_late.iter().zip(&lanes).zip(&*all);
+        let late = late.filter(|((is_late, _), _)| **is_late);
+        late.filter_map(|((_, lane), dump)| self.expire(lane, dump, &all))
+            .collect()
     }
 
-    /// For how long the lane's front command has been there, if that is too long and was not told.
-    fn look(&mut self, lane: &LaneState, now: Instant) -> Option<Duration> {
-        let completed = lane.link().refresh().get();
-        if completed >= lane.link().submitted().get() {
+    /// Whether the lane's oldest command has been there for too long, and that was not told.
+    fn look(&mut self, lane: &LaneState, now: Instant) -> bool {
+        let completed = lane.link().refresh();
+        if completed >= lane.link().submitted() {
             self.seen.remove(&lane.id());
-            return None;
+            return false;
         }
         let fresh = || Seen {
-            completed,
+            completed: completed.get(),
             since: now,
             was_told: false,
         };
         let seen = self.seen.entry(lane.id()).or_insert_with(fresh);
-        if seen.completed != completed {
+        if seen.completed != completed.get() {
             *seen = fresh();
         }
-        let seen_for = now.saturating_duration_since(seen.since);
-        let deadline = lane.command_deadline().unwrap_or(self.deadline);
-        (!seen.was_told && seen_for >= deadline).then_some(seen_for)
+        let oldest = Position::new(completed.get().saturating_add(1));
+        let deadline = lane.command_deadline(oldest).unwrap_or(self.deadline);
+        !seen.was_told && now.saturating_duration_since(seen.since) >= deadline
     }
 
-    fn expire(&mut self, lane: &LaneState, seen_for: Duration) -> Option<Expiry> {
-        let told = dump::dump(self.streams.registry(), lane);
-        if let LaneActivity::Waiting(_, WaitsFor::Stream(..)) = told.activity {
+    /// Every lane, with the age of its oldest command; of one that has ended since it was seen no age is told.
+    fn dump(&self, lanes: &[Arc<LaneState>], now: Instant) -> Arc<[LaneDump]> {
+        let mut all = dump::dump(self.streams.registry(), lanes);
+        for (dump, lane) in all.iter_mut().zip(lanes) {
+            let seen = self.seen.get(&lane.id());
+            let seen = seen.filter(|seen| seen.completed == dump.completed);
+            dump.seen_for = seen.map(|seen| now.saturating_duration_since(seen.since));
+        }
+        all.into()
+    }
+
+    /// A lane's oldest command has expired, unless it has just ended or hangs on another stream's.
+    fn expire(
+        &mut self,
+        lane: &LaneState,
+        dump: &LaneDump,
+        all: &Arc<[LaneDump]>,
+    ) -> Option<Expiry> {
+        let seen_for = dump.seen_for?;
+        if let LaneActivity::Waiting(_, WaitsFor::Stream(..)) = dump.activity {
             return None;
         }
-        if let Some(seen) = self.seen.get_mut(&lane.id()) {
-            seen.was_told = true;
-        }
-        let all = self.streams.dump();
+        self.seen.get_mut(&lane.id())?.was_told = true;
         let aborted = match self.on_expiry {
             OnExpiry::Tell => None,
             OnExpiry::Abort => lane
@@ -148,10 +169,10 @@ impl Watchdog {
                 .map(|queue| queue.abort().map_err(Into::into)),
         };
         Some(Expiry {
-            lane: told,
+            lane: dump.clone(),
             seen_for,
             aborted,
-            all,
+            all: Arc::clone(all),
         })
     }
 

@@ -11,7 +11,7 @@ use piton_stream::{
     LaneActivity, OnExpiry, Semaphore, StreamError, StreamOptions, WaitsFor, Watchdog,
 };
 use std::{
-    sync::mpsc,
+    sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 use support::{
@@ -100,6 +100,79 @@ fn a_stream_has_a_deadline_of_its_own() {
     assert!(dog.check(start).is_empty());
     assert!(dog.check(start + SECOND * 9).is_empty());
     assert_eq!(dog.check(start + SECOND * 10).len(), 1);
+}
+
+#[test]
+fn a_command_has_a_deadline_of_its_own() {
+    let bench = Bench::new();
+    let stream = bench.stream_with(StreamOptions {
+        command_deadline: Some(SECOND * 5),
+        ..StreamOptions::labelled("slow in parts")
+    });
+    for deadline in [None, Some(10), Some(1), None] {
+        work(&stream).unwrap();
+        if let Some(seconds) = deadline {
+            let last = stream.record();
+            // What is said last counts.
+            last.set_command_deadline(SECOND * 99).unwrap();
+            last.set_command_deadline(SECOND * seconds).unwrap();
+        }
+    }
+    let mut dog = Watchdog::new(&bench.streams, SECOND, OnExpiry::Tell);
+    let mut now = Instant::now();
+    for seconds in [5, 10, 1, 5] {
+        assert!(dog.check(now).is_empty());
+        let short = SECOND * seconds - SECOND / 2;
+        assert!(dog.check(now + short).is_empty(), "{seconds}");
+        now += SECOND * seconds;
+        let [expiry] = dog.check(now).try_into().unwrap();
+        assert_eq!(expiry.seen_for, SECOND * seconds);
+        assert_eq!(bench.machine.step(0), Step::Ended);
+    }
+    // All have ended: there is nothing to say of them, and nothing is.
+    stream.record().set_command_deadline(SECOND).unwrap();
+    assert!(dog.check(now + SECOND * 99).is_empty());
+}
+
+#[test]
+fn an_expiry_tells_how_long_every_stream_has_been_at_what_it_is_at() {
+    let bench = Bench::new();
+    let [first, second, idle] = ["first", "second", "idle"].map(|label| bench.stream(label));
+    let mut dog = Watchdog::new(&bench.streams, SECOND * 10, OnExpiry::Tell);
+    let start = Instant::now();
+    for (after, stream) in (0..).zip([&first, &second]) {
+        work(stream).unwrap();
+        assert!(dog.check(start + SECOND * after).is_empty());
+    }
+    let expired = dog.check(start + SECOND * 10);
+    assert_eq!(expired.len(), 1, "the second has a second left");
+    let ages = expired[0].all.iter().map(|lane| lane.seen_for);
+    let seen = [Some(SECOND * 10), Some(SECOND * 9), None];
+    assert!(ages.eq(seen), "{}", expired[0]);
+    let text = expired[0].to_string();
+    assert!(text.contains("not started at 1, for 9s"), "{text}");
+    // Without a watchdog nobody knows.
+    let dump = bench.streams.dump();
+    assert!(dump.iter().all(|lane| lane.seen_for.is_none()));
+    drop((first, idle));
+}
+
+#[test]
+fn all_that_expires_at_one_look_shares_one_dump() {
+    let bench = Bench::new();
+    let streams: Vec<_> = (0..50).map(|_| bench.stream("stuck")).collect();
+    for stream in &streams {
+        work(stream).unwrap();
+    }
+    let mut dog = Watchdog::new(&bench.streams, SECOND, OnExpiry::Tell);
+    let start = Instant::now();
+    assert!(dog.check(start).is_empty());
+    let expired = dog.check(start + SECOND);
+    assert_eq!(expired.len(), streams.len());
+    let first = &expired[0].all;
+    assert!(expired.iter().all(|expiry| Arc::ptr_eq(first, &expiry.all)));
+    let names = expired.iter().map(|expiry| expiry.lane.name.lane);
+    assert!(names.eq(streams.iter().map(|stream| stream.id())));
 }
 
 #[test]

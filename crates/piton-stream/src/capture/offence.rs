@@ -29,6 +29,8 @@ pub enum Offence {
     WaitOnHost,
     /// Asking whether an event of the capture is reached, or when.
     QueryEvent,
+    /// Saying how long a command before an event of the capture may take.
+    CommandDeadline,
     /// Making a future of a stream or an event of the capture.
     Completion,
     /// A command that has no place in a graph.
@@ -71,6 +73,7 @@ impl fmt::Display for Offence {
             Self::Query => f.write_str("asking how far a captured stream is"),
             Self::WaitOnHost => f.write_str("waiting on the host for a captured event"),
             Self::QueryEvent => f.write_str("asking whether a captured event is reached"),
+            Self::CommandDeadline => f.write_str("a deadline of a captured command"),
             Self::Completion => f.write_str("a future of captured work"),
             Self::Command(operation) => write!(f, "{operation}"),
             Self::HostFunctionOnce => f.write_str("a host function that works once"),
