@@ -93,5 +93,5 @@ pub use queue::{
 pub use semaphore::{Semaphore, Semaphores, SignalledBy};
 pub use signature::{Access, Parameter, Signature};
 pub use timestamp::{TimestampPool, Timestamps};
-pub use trace::{ExecutionRecord, ExecutionTrace};
+pub use trace::{ExecutionRecord, ExecutionTrace, SemaphoreId, Signal};
 pub use virtual_memory::{PageGranularity, PhysicalHandle, VirtualMemory};

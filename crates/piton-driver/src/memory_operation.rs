@@ -22,6 +22,14 @@ impl MemoryWord {
             Self::U64(_) => 8,
         }
     }
+
+    /// The value, whatever its size.
+    pub const fn get(self) -> u64 {
+        match self {
+            Self::U32(value) => value as u64,
+            Self::U64(value) => value,
+        }
+    }
 }
 
 /// How the value in memory is compared with the one given.

@@ -1,6 +1,6 @@
 //! What ran when, as the device saw it.
 
-use crate::{DeviceId, Operation, Origin, Position, QueueId};
+use crate::{DeviceId, DevicePtr, MemoryWait, MemoryWord, Operation, Origin, Position, QueueId};
 use std::sync::Arc;
 
 /// One command that ended.
@@ -28,6 +28,24 @@ pub struct ExecutionRecord {
     pub origin: Option<Origin>,
     /// What it waited for, for waits on other queues.
     pub awaited: Option<(QueueId, Position)>,
+    /// What it waited for or told, for waits for values and what meets them, as far as the device knows.
+    pub signal: Option<Signal>,
+}
+
+/// A semaphore's name among all semaphores its driver ever made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SemaphoreId(pub u64);
+
+/// What a wait for a value waited for, or what a command told whoever waits for values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Signal {
+    /// The semaphore: a wait until it had reached the value, or a command that raised it to that.
+    Semaphore(SemaphoreId, u64),
+    /// A wait for a value in memory of the queue's device.
+    MemoryWait(MemoryWait),
+    /// A command that wrote a value into memory of the queue's device.
+    MemoryWrite(DevicePtr, MemoryWord),
 }
 
 /// Records of what ran, kept by the device while asked to.

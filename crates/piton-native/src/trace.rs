@@ -69,6 +69,7 @@ impl Trace {
             peer: tag.peer,
             origin: Some(tag.origin),
             awaited: flight.awaits(),
+            signal: None,
         });
     }
 

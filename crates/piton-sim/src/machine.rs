@@ -88,6 +88,7 @@ pub(crate) struct Machine {
     /// Whether a queue has ever waited for a semaphore: without that no circle is possible.
     pub(crate) semaphore_waits: AtomicBool,
     next_queue: AtomicU64,
+    next_semaphore: AtomicU64,
 }
 
 impl Machine {
@@ -114,6 +115,7 @@ impl Machine {
             is_abandoned: AtomicBool::new(false),
             semaphore_waits: AtomicBool::new(false),
             next_queue: AtomicU64::new(0),
+            next_semaphore: AtomicU64::new(0),
         })
     }
 
@@ -123,6 +125,10 @@ impl Machine {
 
     pub(crate) fn next_queue_id(&self) -> u64 {
         self.next_queue.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn next_semaphore_id(&self) -> u64 {
+        self.next_semaphore.fetch_add(1, Ordering::Relaxed)
     }
 
     /// How many queues wait for a counter.

@@ -12,7 +12,7 @@ use crate::{
     urgency,
 };
 use piton_driver::{
-    DeviceId, DriverError, ErrorKind, Operation, Semaphore, Semaphores, SignalledBy,
+    DeviceId, DriverError, ErrorKind, Operation, Semaphore, SemaphoreId, Semaphores, SignalledBy,
 };
 use piton_sync::{
     Mutex,
@@ -34,6 +34,8 @@ struct Signal {
 /// A counter that hosts and queues raise.
 #[derive(Debug)]
 pub(crate) struct SemaphoreCore {
+    /// Its name in traces.
+    pub(crate) id: SemaphoreId,
     device: SimDevice,
     signalled_by: SignalledBy,
     /// Nobody has a handle any more.
@@ -220,6 +222,7 @@ impl Semaphores for SimDevice {
     ) -> Result<Arc<dyn Semaphore>, DriverError> {
         self.gate(Operation::CreateSemaphore)?;
         let core = SemaphoreCore {
+            id: SemaphoreId(self.machine().next_semaphore_id()),
             device: self.inside(),
             signalled_by,
             is_closed: AtomicBool::new(false),

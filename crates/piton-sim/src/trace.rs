@@ -192,7 +192,10 @@ fn graphs_last(record: &ExecutionRecord) -> bool {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use piton_driver::{DeviceId, Operation, Origin, Position, QueueId};
+    use piton_driver::{
+        Comparison, DeviceId, DevicePtr, MemoryWait, MemoryWord, Operation, Origin, Position,
+        QueueId, SemaphoreId, Signal,
+    };
     use std::panic::Location;
 
     fn draft(queue: u64, position: u64, operation: Operation) -> Draft {
@@ -218,14 +221,35 @@ mod tests {
         trace.push(&copy, (5000, u64::MAX / 2), unnamed);
         let wait = draft(4, 2, Operation::WaitQueue).awaiting(QueueId(3), 17);
         trace.push(&wait, (1 << 60, (1 << 60) + 1), unnamed);
+        let write = Signal::MemoryWrite(DevicePtr::new(64), MemoryWord::U32(9));
+        let waits = Signal::MemoryWait(MemoryWait {
+            at: DevicePtr::new(64),
+            comparison: Comparison::AtLeast,
+            value: MemoryWord::U64(u64::MAX),
+        });
+        let counted = Signal::Semaphore(SemaphoreId(5), 7);
+        let signals = [write, waits, counted];
+        for (position, signal) in (3..).zip(signals) {
+            let at = (1 << 61) + position;
+            let told = draft(4, position, Operation::WaitMemory).signalling(signal);
+            trace.push(&told, (at, at), unnamed);
+        }
         let (records, dropped) = trace.finish();
         assert_eq!(dropped, 0);
-        let [launch, wait, copy] = records.try_into().unwrap();
+        let [launch, wait, told @ .., copy] = &records[..] else {
+            panic!("{records:?}");
+        };
+        let told: Vec<_> = told.iter().map(|it| (it.signal, it.bytes)).collect();
+        let [write, waits, counted] = signals.map(Some);
+        assert_eq!(told, [(write, 4), (waits, 0), (counted, 0)]);
         assert_eq!(
             (launch.queue, launch.position, launch.operation),
             (QueueId(3), Position::new(17), Operation::Launch)
         );
-        assert_eq!((launch.label, launch.kernel), (Some(label), Some(kernel)));
+        assert_eq!(
+            (&launch.label, &launch.kernel),
+            (&Some(label), &Some(kernel))
+        );
         assert_eq!((launch.start_ns, launch.end_ns), (1000, 5000));
         assert_eq!((launch.bytes, launch.awaited), (0, None));
         assert_eq!((copy.bytes, copy.peer), (u64::MAX, Some(DeviceId(2))));

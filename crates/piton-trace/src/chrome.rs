@@ -194,6 +194,9 @@ impl<W: Write> Writer<W> {
             let (start, end) = times(place);
             end.saturating_sub(1).max(start)
         };
+        // Whoever signals is met by the wait before he has ended himself.
+        let from = last(arrow.awaited).min(last(arrow.wait));
+        let from = from.max(times(arrow.awaited).0);
         let mut point = |ph, place: Place, at| {
             self.event(&Flow {
                 ph,
@@ -206,7 +209,7 @@ impl<W: Write> Writer<W> {
                 bp: (ph != "s").then_some("e"),
             })
         };
-        point("s", arrow.awaited, last(arrow.awaited))?;
+        point("s", arrow.awaited, from)?;
         match arrow.next {
             Some(next) => {
                 point("t", arrow.wait, last(arrow.wait))?;

@@ -1,6 +1,6 @@
 //! Events of the trace event format, as they are serialised.
 
-use piton_driver::{ExecutionRecord, Operation, Origin};
+use piton_driver::{DevicePtr, ExecutionRecord, MemoryWait, Operation, Origin, Signal};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -77,11 +77,25 @@ pub(crate) struct CommandArgs {
     awaited_queue: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     awaited_position: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    semaphore: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<Shown<DevicePtr>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<u64>,
 }
 
 impl CommandArgs {
     pub(crate) fn of(record: &ExecutionRecord) -> Self {
         let bytes = Some(record.bytes).filter(|bytes| *bytes > 0);
+        let (semaphore, address, value) = match record.signal {
+            Some(Signal::Semaphore(semaphore, value)) => (Some(semaphore.0), None, Some(value)),
+            Some(Signal::MemoryWait(MemoryWait { at, value, .. })) => {
+                (None, Some(Shown(at)), Some(value.get()))
+            }
+            Some(Signal::MemoryWrite(at, value)) => (None, Some(Shown(at)), Some(value.get())),
+            _ => (None, None, None),
+        };
         Self {
             position: record.position.get(),
             operation: record.operation.as_str(),
@@ -91,6 +105,9 @@ impl CommandArgs {
             origin: record.origin.map(Shown),
             awaited_queue: record.awaited.map(|(queue, _)| queue.0),
             awaited_position: record.awaited.map(|(_, position)| position.get()),
+            semaphore,
+            address,
+            value,
         }
     }
 }

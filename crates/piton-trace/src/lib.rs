@@ -8,8 +8,8 @@
 //! [`write_chrome`] writes the trace event format as it goes, one event after another, and keeps nothing but indices:
 //! - a process for each device, a thread for each queue under its label;
 //! - a complete event (`X`) for each command, with its position, bytes and rate, and where it was submitted;
-//! - an arrow (`s`, `t`, `f`) for each wait whose awaited command is in the trace: from that command's end to the end
-//!   of the wait, and on to the start of the command behind it.
+//! - an arrow (`s`, `t`, `f`) for each wait whose awaited command is in the trace, be it for a queue, a semaphore or a
+//!   value in memory: from that command's end to the end of the wait, and on to the start of the command behind it.
 //!
 //! Events of one thread may lie within each other and must not cross. What crosses, such as nodes of a graph that run
 //! side by side, goes to further threads beside the queue's own.

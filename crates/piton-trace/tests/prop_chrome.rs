@@ -4,7 +4,10 @@
 
 mod support;
 
-use piton_driver::{ExecutionRecord, Operation, Position, QueueId};
+use piton_driver::{
+    Comparison, DevicePtr, ExecutionRecord, MemoryWait, MemoryWord, Operation, Position, QueueId,
+    SemaphoreId, Signal,
+};
 use piton_trace::DeviceTrace;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -17,18 +20,34 @@ fn any_record(times: impl Strategy<Value = (u64, u64)>) -> impl Strategy<Value =
         any::<u64>(),
         "\\PC{0,6}",
         prop::option::of((0..4_u64, 0..6_u64)),
+        prop::option::of(any_signal()),
     );
     (of, times, more).prop_map(
-        |((queue, position, operation), times, (bytes, name, awaited))| {
+        |((queue, position, operation), times, (bytes, name, awaited, signal))| {
             let mut record = record(queue, position, Operation::ALL[operation], times);
             record.bytes = bytes;
             record.label = Some(name.as_str().into());
             record.kernel = Some(name.into());
+            record.signal = signal;
             record.awaited =
                 awaited.map(|(queue, position)| (QueueId(queue), Position::new(position)));
             record
         },
     )
+}
+
+fn any_signal() -> impl Strategy<Value = Signal> {
+    let at = || (0..3_u64).prop_map(|at| DevicePtr::new(at * 8));
+    let word = || (0..4_u32).prop_map(MemoryWord::U32);
+    prop_oneof![
+        (0..3_u64, 0..6_u64).prop_map(|(id, value)| Signal::Semaphore(SemaphoreId(id), value)),
+        (at(), word()).prop_map(|(at, value)| Signal::MemoryWrite(at, value)),
+        (at(), word()).prop_map(|(at, value)| Signal::MemoryWait(MemoryWait {
+            at,
+            comparison: Comparison::AtLeast,
+            value,
+        })),
+    ]
 }
 
 fn any_traces(

@@ -4,8 +4,11 @@
 
 mod support;
 
-use piton::{Grid, ModuleImage, Operation, sim::SimModule, write_chrome_trace};
+use piton::{
+    Comparison, DeviceTrace, Grid, ModuleImage, Operation, sim::SimModule, write_chrome_trace,
+};
 use piton_driver::{ErrorKind, Operation as Call};
+use piton_trace::{Place, waits};
 use std::sync::Arc;
 use support::{module, runtime, small_devices};
 
@@ -42,6 +45,46 @@ fn a_trace_of_two_streams_shows_kernels_under_their_labels_and_the_wait_between_
         device.finish_trace().unwrap().records.is_empty(),
         "it was finished"
     );
+}
+
+/// The arrow of each wait, as the labels of the streams it leads from and to.
+fn arrows(traces: &[DeviceTrace]) -> Vec<(String, String)> {
+    let label = |place: Place| {
+        let record = &traces[place.device].records[place.record];
+        record.label.as_deref().unwrap_or_default().to_owned()
+    };
+    let found = waits(traces);
+    let labels = found.iter().map(|it| (label(it.awaited), label(it.wait)));
+    labels.collect()
+}
+
+#[test]
+fn a_trace_shows_whose_signal_and_whose_write_a_wait_was_for_in_either_time() {
+    let in_virtual_time = small_devices(1).in_virtual_time(7, piton::sim::ScheduleOrder::ByTime);
+    for config in [small_devices(1), in_virtual_time] {
+        let runtime = runtime(config);
+        let device = runtime.device(0).unwrap();
+        let (tells, waiting) = (
+            device.stream("tells").unwrap(),
+            device.stream("waits").unwrap(),
+        );
+        let counter = device.semaphore(0).unwrap();
+        let mut flags = waiting.allocate_zeroed::<u32>(4).unwrap();
+        waiting.synchronize().unwrap();
+        assert!(device.start_trace(1000));
+        waiting.wait_semaphore(&counter, 3).unwrap();
+        waiting.wait_value(&flags, 1, Comparison::Equal, 9).unwrap();
+        tells.signal_semaphore(&counter, 2).unwrap();
+        tells.signal_semaphore(&counter, 5).unwrap();
+        tells.write_value(&mut flags, 1, 9).unwrap();
+        waiting.synchronize().unwrap();
+        tells.synchronize().unwrap();
+        let traces = [device.finish_trace().unwrap()];
+        let from_one_to_the_other = ("tells".to_owned(), "waits".to_owned());
+        assert_eq!(arrows(&traces), vec![from_one_to_the_other; 2]);
+        let written = write_chrome_trace(Vec::new(), &traces).unwrap();
+        assert_eq!(written.arrows, 2);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::{
     queue::QueueCore,
     trace::Draft,
 };
-use piton_driver::{DeviceId, PeerAddress};
+use piton_driver::{DeviceId, PeerAddress, Signal};
 
 /// The time, while somebody traces; one branch otherwise.
 pub(super) fn now(queue: &QueueCore) -> u64 {
@@ -40,6 +40,14 @@ fn describe(queue: &QueueCore, position: u64, entry: &Entry) -> Draft {
             position,
             ..
         } => draft.awaiting(other.id, *position),
+        Command::WaitSemaphore { semaphore, value }
+        | Command::SignalSemaphore { semaphore, value } => {
+            draft.signalling(Signal::Semaphore(semaphore.id, *value))
+        }
+        Command::WaitMemory(wait) => draft.signalling(Signal::MemoryWait(*wait)),
+        Command::WriteMemory { at, value } => {
+            draft.signalling(Signal::MemoryWrite(at.start, *value))
+        }
         _ => draft,
     }
 }

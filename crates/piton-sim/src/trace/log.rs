@@ -4,7 +4,7 @@ use super::{
     record::{CompactRecord, MAX_SITES},
     site::{Draft, Site, SiteKey},
 };
-use piton_driver::{ExecutionRecord, Operation, Position};
+use piton_driver::{ExecutionRecord, Position};
 use std::{collections::HashMap, sync::Arc};
 
 /// Records in a piece of memory: one page, so that a log grows without being moved.
@@ -143,7 +143,6 @@ impl Log {
 fn put_together(record: &CompactRecord, site: &Site) -> ExecutionRecord {
     let key = &site.key;
     let (start_ns, end_ns) = record.times();
-    let is_wait = key.operation == Operation::WaitQueue;
     ExecutionRecord {
         queue: key.queue,
         label: site.label.clone(),
@@ -151,12 +150,11 @@ fn put_together(record: &CompactRecord, site: &Site) -> ExecutionRecord {
         operation: key.operation,
         start_ns,
         end_ns,
-        bytes: if is_wait { 0 } else { record.value },
+        bytes: key.tie.bytes(record.value),
         kernel: site.kernel.clone(),
         peer: key.peer,
         origin: Some(key.origin),
-        awaited: key
-            .awaited
-            .map(|queue| (queue, Position::new(record.value))),
+        awaited: key.tie.awaited(record.value),
+        signal: key.tie.signal(record.value),
     }
 }

@@ -11,7 +11,7 @@ pub(super) const MAX_SITES: usize = 1 << SITE_BITS;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CompactRecord {
     pub(super) position: u64,
-    /// Bytes moved, or the awaited position.
+    /// Bytes moved, the awaited position, or the value waited for or told.
     pub(super) value: u64,
     end: u64,
     duration_and_site: u64,

@@ -26,6 +26,7 @@ pub(crate) fn record(
         peer: None,
         origin: None,
         awaited: None,
+        signal: None,
     }
 }
 
