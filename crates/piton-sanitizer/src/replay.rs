@@ -39,10 +39,10 @@ struct Function {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Replay {
+    /// Those that somebody may still ask about. A lane that is not among them is gone, and everything to come is
+    /// ordered after all of it.
     lanes: BTreeMap<LaneId, Lane>,
     held: BTreeSet<LaneId>,
-    /// Lanes that are gone and that everything to come is ordered after.
-    settled: BTreeSet<LaneId>,
     host: Arc<Clock>,
     functions: BTreeMap<FunctionId, Function>,
     signals: BTreeMap<SignalId, Signals>,
@@ -285,7 +285,7 @@ impl Replay {
                     Until::Lane(point),
                 );
             }
-            Act::HandOut(tenancy) => self.shadow.hand_out(tenancy),
+            Act::HandOut(tenancy) => self.begin_tenancy(tenancy),
             Act::TakeBack(ended) => self.take_back(author, ended),
         }
         true

@@ -41,7 +41,7 @@ pub struct Counts {
     /// Waits for a semaphore that ended by a signal nobody told of: of another process, or past this runtime. What
     /// came before such a signal is not known, and what relies on it is reported.
     pub unseen_signals: u64,
-    /// Runs of bytes told apart, clocks of lanes: what the books hold now.
+    /// Runs of bytes told apart, clocks of lanes, signals and written words: what the books hold now.
     pub held: usize,
     /// Buffers of launches of which neither the launch nor an allocation says how far they reach. Not looked at.
     pub unknown_extents: u64,
@@ -286,7 +286,7 @@ impl Sanitizer {
 
     /// Memory goes back to where it came from: what lies at these addresses is unknown.
     pub fn forget(&self, space: Space, range: DeviceRange) {
-        self.tell(|replay| replay.shadow.forget(space, range));
+        self.tell(|replay| replay.forget(space, range));
     }
 
     /// Page-locked memory is handed out: what used it before is over, and is nobody's concern any more. Nobody says

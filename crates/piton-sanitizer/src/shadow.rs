@@ -13,15 +13,13 @@
 //! Of the uses of one byte none stands for another.
 
 use crate::{
-    Action, Hazard, Report, Site, Space, clock::Clock, interval_map::IntervalMap, node_set::NodeSet,
+    Action, Hazard, Report, Site, Space, clock::Clock, interval_map::IntervalMap, lane::Lane,
+    node_set::NodeSet,
 };
 use piton_driver::{Access, DevicePtr, DeviceRange, Operation, Origin};
 use piton_timeline::{LaneId, Timepoint};
 use smallvec::SmallVec;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// One command's use of a run of bytes.
 #[derive(Debug)]
@@ -108,8 +106,8 @@ pub(crate) enum Past<'a> {
     Program {
         lane: LaneId,
         clock: &'a Clock,
-        /// Lanes that are gone and that everything comes after.
-        settled: &'a BTreeSet<LaneId>,
+        /// Lanes that are about: everything comes after the others.
+        lanes: &'a BTreeMap<LaneId, Lane>,
     },
     /// A node of a graph, each node being a lane.
     Graph { number: u32, before: &'a NodeSet },
@@ -118,11 +116,9 @@ pub(crate) enum Past<'a> {
 impl Past<'_> {
     fn includes(&self, point: Timepoint) -> bool {
         match self {
-            Self::Program {
-                lane,
-                clock,
-                settled,
-            } => point.lane == *lane || clock.covers(point) || settled.contains(&point.lane),
+            Self::Program { lane, clock, lanes } => {
+                point.lane == *lane || clock.covers(point) || !lanes.contains_key(&point.lane)
+            }
             Self::Graph { number, before } => {
                 point.lane.index == *number || before.contains(point.lane.index)
             }

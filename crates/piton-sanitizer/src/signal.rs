@@ -35,6 +35,10 @@ impl<V> Given<V> {
         Some(met)
     }
 
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
     fn forget(&mut self, gone: &BTreeSet<LaneId>) {
         for (_, clock) in &mut self.0 {
             if clock.names_any(gone) {
@@ -66,6 +70,11 @@ impl Signals {
         if value > self.floor {
             self.given.0.push((value, clock));
         }
+    }
+
+    /// How many signals are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.given.len()
     }
 
     /// What a wait for `value` comes after; `None` while nothing meets it.
@@ -101,6 +110,11 @@ impl Word {
     /// The value was written by somebody who comes after `clock`.
     pub(crate) fn give(&mut self, value: MemoryWord, clock: Arc<Clock>) {
         self.0.0.push((value, clock));
+    }
+
+    /// How many writes are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// What the wait comes after; `None` while nothing meets it.

@@ -3,7 +3,9 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use piton_driver::{DeviceId, DevicePtr, DeviceRange, Operation};
+use piton_driver::{
+    Comparison, DeviceId, DevicePtr, DeviceRange, MemoryWait, MemoryWord, Operation,
+};
 use piton_sanitizer::{
     Action, Author, Effect, Footprint, FunctionId, HandOut, Hazard, Report, Response, Sanitizer,
     SanitizerConfig, Space,
@@ -489,6 +491,43 @@ fn streams_that_come_and_go_settle_where_the_host_waits_for_them() {
     assert_eq!(kinds(&sanitizer), []);
     // A run of bytes and two clocks a guest, of the last thousand commands at most.
     assert!(sanitizer.counts().held < 1024);
+}
+
+#[test]
+fn words_of_memory_that_has_a_new_owner_are_forgotten() {
+    let sanitizer = sanitizer();
+    let lane = Lane::new(&sanitizer, 0, "lane");
+    let at = |block: u64| DevicePtr::new(block * 64);
+    let write = |block, value| {
+        let effect = Effect::WritesWord(SPACE, at(block), MemoryWord::U32(value));
+        lane.order(Operation::WriteMemory, effect);
+    };
+    let held = || sanitizer.counts().held;
+    let none = held();
+    for round in 0..10 {
+        for block in 0..10 {
+            hand_out(&sanitizer, range(block * 64, 64), lane.now.get());
+            write(block, round);
+        }
+    }
+    let all = held();
+    hand_out(&sanitizer, range(64, 64), lane.now.get());
+    assert_eq!(held(), all - 1, "one word less");
+    sanitizer.forget(SPACE, range(0, 640));
+    assert_eq!(held(), none);
+    // Words elsewhere stay.
+    write(10, 7);
+    sanitizer.forget(SPACE, range(0, 640));
+    let wait = MemoryWait {
+        at: at(10),
+        comparison: Comparison::Equal,
+        value: MemoryWord::U32(7),
+    };
+    let other = Lane::new(&sanitizer, 1, "other");
+    other.order(Operation::WaitMemory, Effect::WaitsForWord(SPACE, wait));
+    assert_eq!(sanitizer.counts().put_by, 0);
+    other.order(Operation::Fill, Effect::Nothing);
+    assert_eq!(sanitizer.counts().put_by, 0);
 }
 
 #[test]

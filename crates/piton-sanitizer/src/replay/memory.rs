@@ -2,11 +2,12 @@
 
 use super::Replay;
 use crate::{
-    Author, Awaits, GraphFootprint, Report,
+    Author, Awaits, GraphFootprint, Report, Space,
     clock::Clock,
     lane::{Act, Entry, Step},
     shadow::{Ended, Past, Tenancy},
 };
+use piton_driver::DeviceRange;
 use piton_timeline::{LaneId, Timepoint};
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ impl Replay {
     /// Memory is handed out, to a lane behind the place it names.
     pub(crate) fn hand_out(&mut self, by: Author, mut tenancy: Tenancy) {
         let Some(point) = tenancy.point else {
-            self.shadow.hand_out(tenancy);
+            self.begin_tenancy(tenancy);
             return;
         };
         let author = self.author(by);
@@ -57,6 +58,17 @@ impl Replay {
             lane.put_behind(point.seq, Entry { author, act });
             self.run(point.lane);
         }
+    }
+
+    pub(super) fn begin_tenancy(&mut self, tenancy: Tenancy) {
+        self.forget_words(tenancy.space, tenancy.range);
+        self.shadow.hand_out(tenancy);
+    }
+
+    /// What lies at these addresses is unknown.
+    pub(crate) fn forget(&mut self, space: Space, range: DeviceRange) {
+        self.forget_words(space, range);
+        self.shadow.forget(space, range);
     }
 
     /// Memory is given back by an author who comes after `author`.
@@ -95,7 +107,7 @@ impl Replay {
             let past = Past::Program {
                 lane: at.lane,
                 clock: &clock,
-                settled: &self.settled,
+                lanes: &self.lanes,
             };
             self.shadow.note(used, past, &mut self.met);
         }
@@ -111,7 +123,7 @@ impl Replay {
         Past::Program {
             lane,
             clock,
-            settled: &self.settled,
+            lanes: &self.lanes,
         }
     }
 }

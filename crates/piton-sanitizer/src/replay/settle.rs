@@ -1,7 +1,12 @@
 //! What is let go of, so that the books of a program that synchronises now and then stay small.
 
 use super::Replay;
-use crate::lane::Lane;
+use crate::{
+    Space,
+    lane::Lane,
+    signal::{Signals, Word},
+};
+use piton_driver::{DevicePtr, DeviceRange};
 use piton_timeline::{LaneId, Timepoint};
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -17,10 +22,19 @@ impl Replay {
         }
     }
 
-    /// How much is kept: runs of bytes and clocks.
+    /// How much is kept: runs of bytes, clocks, signals and writes of words.
     pub(crate) fn size(&self) -> usize {
         let clocks: usize = self.lanes.values().map(Lane::clocks).sum();
-        self.shadow.runs() + clocks
+        let signals: usize = self.signals.values().map(Signals::len).sum();
+        let words: usize = self.words.values().map(Word::len).sum();
+        self.shadow.runs() + clocks + signals + words
+    }
+
+    /// What was written into words of memory that has a new owner, or none, is nobody's concern.
+    pub(crate) fn forget_words(&mut self, space: Space, range: DeviceRange) {
+        let end = range.start.address().saturating_add(range.bytes);
+        let words = (space, range.start)..(space, DevicePtr::new(end));
+        self.words.extract_if(words, |_, _| true).for_each(drop);
     }
 
     /// Forgets what everything to come is ordered after: what the host has waited for. Nothing while something is
@@ -51,6 +65,5 @@ impl Replay {
         if !gone.is_empty() {
             Arc::make_mut(&mut self.host).forget(&gone);
         }
-        self.settled.extend(gone);
     }
 }
