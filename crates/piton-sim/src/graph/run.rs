@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! 1. `unmet[n]` of a node of an open level is the number of nodes it comes after that have not ended. A node is in
-//!    its level's part of `ready` from when that is 0 until it is taken.
+//!    its level's part of `ready` from when that is 0; nodes that were taken stay there, in front, until the level ends.
 //! 2. Only the innermost open level's nodes are taken. The node a level belongs to ends when the level has run for
 //!    the last time. So the parts of `ready` lie one behind the other, the innermost level's last.
 //! 3. `ready_at[n]` is the latest end, in virtual time, of what it comes after; the start of its level at least.
@@ -21,7 +21,9 @@ struct Open {
     level: u32,
     /// The node whose body it is; none for the graph itself.
     owner: Option<u32>,
-    /// Where its part of the ready nodes begins.
+    /// Where its part of `ready` begins.
+    base: usize,
+    /// Where those nodes begin in it that were not taken.
     first: usize,
     /// Nodes that have not ended.
     left: usize,
@@ -154,6 +156,7 @@ impl GraphRun {
         books.open.push(Open {
             level,
             owner,
+            base: first,
             first,
             left: nodes.len(),
             start,
@@ -164,10 +167,10 @@ impl GraphRun {
     /// Takes what is next; `choose` picks one of several ready nodes by index.
     pub(crate) fn next(&mut self, choose: impl FnOnce(&[u32], &[u64]) -> usize) -> Next {
         let books = &mut self.books;
-        let Some(open) = books.open.last() else {
+        let Some(open) = books.open.last_mut() else {
             return Next::Ended { end: self.start };
         };
-        let ready = &books.ready[open.first..];
+        let ready = &mut books.ready[open.first..];
         if ready.is_empty() {
             debug_assert_eq!(
                 open.left, 0,
@@ -175,6 +178,7 @@ impl GraphRun {
                 open.level
             );
             let (owner, end) = (open.owner, open.end.max(open.start));
+            books.ready.truncate(open.base);
             books.open.pop();
             return match owner {
                 Some(owner) => Next::BodyEnded { owner, end },
@@ -182,7 +186,11 @@ impl GraphRun {
             };
         }
         let chosen = choose(ready, &books.ready_at).min(ready.len() - 1);
-        Next::Node(books.ready.remove(open.first + chosen))
+        // To the front of those that are left, which keep their order: nothing moves where the first is chosen, as it
+        // is in real time.
+        ready[..=chosen].rotate_right(1);
+        open.first += 1;
+        Next::Node(ready[0])
     }
 
     /// A node that was taken has ended, at `end` in virtual time.
