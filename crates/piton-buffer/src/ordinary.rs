@@ -20,10 +20,10 @@ use crate::{
     stream::{Use, size_in_bytes},
 };
 use bytemuck::Pod;
-use piton_driver::DevicePtr;
+use piton_driver::{Command, DevicePtr};
 use piton_pinned::{Chunk, PinnedBlock, StagingRing};
 use piton_stream::Event;
-use piton_timeline::Timepoint;
+use piton_timeline::{Frontier, Timepoint};
 
 /// Bytes of a chunk, or of one element where that is more. See `docs/benchmarks.md`.
 const CHUNK_BYTES: usize = 512 << 10;
@@ -35,6 +35,8 @@ const READ_CHUNKS: usize = 4;
 /// Copies through chunks, of one call.
 struct Staged<'a, W> {
     stream: &'a Stream,
+    /// What the first copy comes behind; nothing once it was submitted.
+    after: &'a [Frontier],
     ring: StagingRing<W>,
     /// Elements of a chunk.
     step: usize,
@@ -62,8 +64,7 @@ impl Stream {
         check_lengths(src.len() as u64, dst.len())?;
         let uses = [Use::write(dst.memory)];
         let ordered = self.order(&uses)?;
-        self.wait_ahead(&ordered)?;
-        let mut staged = Staged::new::<T>(self, src.len(), WRITE_CHUNKS);
+        let mut staged = Staged::new::<T>(self, ordered.after(), (src.len(), WRITE_CHUNKS));
         // SAFETY: the range is the destination's own, ordered, and kept alive by the use noted below, which covers what
         // was submitted also where the whole was not.
         let written = unsafe { staged.write(dst.ptr(), src) };
@@ -127,8 +128,7 @@ impl Stream {
     ) -> Result<(), BufferError> {
         let uses = [Use::read(src.memory)];
         let ordered = self.order(&uses)?;
-        self.wait_ahead(&ordered)?;
-        let mut staged = Staged::new::<T>(self, len, READ_CHUNKS);
+        let mut staged = Staged::new::<T>(self, ordered.after(), (len, READ_CHUNKS));
         // SAFETY: as in `write`.
         let read = unsafe { staged.read(src.ptr(), len, land) };
         if let Some(last) = staged.last {
@@ -139,16 +139,31 @@ impl Stream {
 }
 
 impl<'a, W> Staged<'a, W> {
-    fn new<T: Pod>(stream: &'a Stream, len: usize, most: usize) -> Self {
+    fn new<T: Pod>(stream: &'a Stream, after: &'a [Frontier], (len, most): (usize, usize)) -> Self {
         let step = CHUNK_BYTES.checked_div(size_of::<T>()).unwrap_or(1);
         let step = step.clamp(1, len.max(1));
         let pool = stream.context().pinned();
         Self {
             stream,
+            after,
             ring: StagingRing::new(pool, step * size_of::<T>(), align_of::<T>(), most),
             step,
             last: None,
         }
+    }
+
+    /// Submits a copy; the first with the waits it needs, or not at all.
+    ///
+    /// # Safety
+    /// See [the safety of submission](piton_stream::Stream#safety-of-submission); that the stream comes behind `after`
+    /// counts.
+    #[track_caller]
+    unsafe fn submit(&mut self, command: &Command<'_>) -> Result<Timepoint, BufferError> {
+        // SAFETY: the caller promised the same.
+        let point = unsafe { self.stream.raw().submit_behind(self.after, command)? };
+        self.after = &[];
+        self.last = Some(point);
+        Ok(point)
     }
 
     /// A chunk is about to be used anew: what used it before is over, and nobody's concern any more.
@@ -173,13 +188,18 @@ impl Staged<'_, Event> {
                 room.copy_from_slice(bytes);
             }
             let (to, length) = (dst.checked_add(at).unwrap_or(dst), bytes.len() as u64);
-            let raw = self.stream.raw();
             // SAFETY: the caller's promise, for a part; the chunk is as long, nobody uses it, and it goes back to its pool
             // behind the use recorded in it.
-            let point = unsafe { raw.copy_to_device(to, chunk.as_ptr(), length)? };
+            let point = unsafe {
+                self.submit(&Command::CopyToDevice {
+                    dst: to,
+                    src: chunk.as_ptr(),
+                    bytes: length,
+                })?
+            };
             chunk.record_read(point);
-            self.last = Some(point);
-            self.ring.put(chunk, raw.record());
+            let event = self.stream.raw().record();
+            self.ring.put(chunk, event);
             at += length;
         }
         Ok(())
@@ -218,12 +238,17 @@ impl Staged<'_, Underway> {
                 Chunk::InUse(chunk, underway) => underway.land(chunk, &mut land)?,
             };
             self.forget(&chunk);
-            let (from, raw) = (src.checked_add(at).unwrap_or(src), self.stream.raw());
+            let from = src.checked_add(at).unwrap_or(src);
             // SAFETY: as in `write`.
-            let point = unsafe { raw.copy_to_host(chunk.as_ptr(), from, length as u64)? };
+            let point = unsafe {
+                self.submit(&Command::CopyToHost {
+                    dst: chunk.as_ptr(),
+                    src: from,
+                    bytes: length as u64,
+                })?
+            };
             chunk.record_write(point);
-            self.last = Some(point);
-            let event = raw.record();
+            let event = self.stream.raw().record();
             self.ring.put(chunk, Underway { event, length });
             at += length as u64;
         }

@@ -37,7 +37,7 @@ impl Stream {
         }
         let uses = [Use::read(src.memory), Use::write(dst.memory)];
         let ordered = self.order_anywhere(&uses)?;
-        self.wait_ahead(&ordered)?;
+        self.raw().wait_frontiers(ordered.after())?;
         // SAFETY: both ends are `DeviceMemory` of this runtime (`order_anywhere` checks), which live until the uses
         // noted in them have ended; all points the copy reports are noted, also when it fails half way. The
         // stream waits for every conflicting use first.

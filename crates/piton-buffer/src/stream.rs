@@ -259,15 +259,6 @@ impl Stream {
         Ok(Ordered { uses, seen })
     }
 
-    /// Makes the stream wait for what uses depend on, where several commands make them.
-    #[track_caller]
-    pub(crate) fn wait_ahead(&self, ordered: &Ordered<'_>) -> Result<(), BufferError> {
-        for before in ordered.after() {
-            self.raw.wait_frontier(before)?;
-        }
-        Ok(())
-    }
-
     /// Submits the command that makes the uses, behind what they depend on and with all waits for that or not at all,
     /// and notes them.
     ///

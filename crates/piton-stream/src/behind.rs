@@ -18,64 +18,25 @@
 use crate::{
     Stream, StreamError, Submission, WhenFull,
     admission::{Admitting, Work},
-    link::Reach,
+    needs::Needs,
     submit::{OneCommand, supported},
     witness::Submitted,
 };
-use piton_driver::{Command, Origin, Position, Queue, QueueWait};
+use piton_driver::{Command, Origin};
 use piton_sanitizer::Awaits;
 use piton_timeline::{Frontier, Timepoint};
-use smallvec::SmallVec;
 use std::{
     borrow::Borrow,
     future::Future,
     panic::Location,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
-
-/// So many waits of one command ask the heap for nothing.
-const FEW: usize = 4;
-
-/// What a command comes behind.
-#[derive(Default)]
-struct Needs {
-    /// What needs waits: places of lanes, and of their queues.
-    points: SmallVec<[Timepoint; FEW]>,
-    queues: SmallVec<[(Arc<dyn Queue>, Position); FEW]>,
-    /// What needs none. Kept for a sanitizer alone.
-    left_out: SmallVec<[Timepoint; FEW]>,
-}
-
-impl Needs {
-    /// Adds a wait; of two for one lane the later stays.
-    fn add(&mut self, point: Timepoint, place: (Arc<dyn Queue>, Position)) {
-        let mut known = self.points.iter_mut().zip(&mut self.queues);
-        match known.find(|(known, _)| known.lane == point.lane) {
-            Some((known, _)) if known.seq >= point.seq => {}
-            Some((known, queue)) => (*known, *queue) = (point, place),
-            None => {
-                self.points.push(point);
-                self.queues.push(place);
-            }
-        }
-    }
-
-    fn waits(&self) -> SmallVec<[QueueWait<'_>; FEW]> {
-        let waits = self.queues.iter().map(|(queue, position)| QueueWait {
-            queue: &**queue,
-            position: *position,
-            inherits: true,
-        });
-        waits.collect()
-    }
-}
 
 /// A command behind places of other lanes.
 ///
 /// # Invariants
-/// Whoever made the value was promised what [`Queue::submit`] asks for the command, once, behind those places.
+/// Whoever made the value was promised what [`Queue::submit`](piton_driver::Queue::submit) asks for the command, once, behind those places.
 struct BehindWork<'a, C> {
     after: &'a [Frontier],
     command: C,
@@ -135,7 +96,7 @@ impl<'c, C: Borrow<Command<'c>>> BehindWork<'_, C> {
         if needs.points.len() as u64 >= stream.capacity() {
             return self.offer_in_parts(stream, needs, origin);
         }
-        let (command, waits) = (self.command.borrow(), needs.waits());
+        let (command, waits) = (self.command.borrow(), needs.waits(true));
         let awaits = Awaits {
             left_out: &needs.left_out,
             submitted: &needs.points,
@@ -145,10 +106,8 @@ impl<'c, C: Borrow<Command<'c>>> BehindWork<'_, C> {
             unsafe { stream.queue().submit_behind(&waits, command, origin) }
         })?;
         if let Submission::Accepted(at) = taken {
-            let first = at.seq.saturating_sub(needs.points.len() as u64);
-            for (seq, point) in (first..).zip(&needs.points) {
-                stream.waited(*point, Timepoint { seq, ..at });
-            }
+            let seq = at.seq.saturating_sub(1);
+            stream.waited_for_all(&needs.points, Timepoint { seq, ..at });
         }
         Ok(taken)
     }
@@ -243,41 +202,6 @@ impl Stream {
     fn needs_nothing_for(&self, after: &[Frontier]) -> bool {
         let mut points = after.iter().flat_map(Frontier::points);
         points.all(|point| self.registry().witness().is_none() && self.known(*point).is_some())
-    }
-
-    /// What of `after` needs waits.
-    fn needs(&self, after: &[Frontier]) -> Result<Needs, StreamError> {
-        let mut needs = Needs::default();
-        for point in after.iter().flat_map(Frontier::points) {
-            if self.known(*point).is_none() {
-                self.look_closer(*point, &mut needs)?;
-            } else if self.registry().witness().is_some() {
-                needs.left_out.push(*point);
-            }
-        }
-        Ok(needs)
-    }
-
-    /// Finds out whether a point needs a wait of which it is not known that it does not.
-    fn look_closer(&self, point: Timepoint, needs: &mut Needs) -> Result<(), StreamError> {
-        if let Some(state) = self.registry().resolve(point)? {
-            let position = state.position(point);
-            if self.known_of(&state, point).is_none() {
-                match state.link().reach(position) {
-                    Reach::Wait(queue) => {
-                        needs.add(point, (queue, position));
-                        return Ok(());
-                    }
-                    Reach::Ended => state.learn(point),
-                    // The lane drained and let its queue go: it is complete.
-                    Reach::Gone => state.outcome(point)?,
-                }
-            }
-        }
-        if self.registry().witness().is_some() {
-            needs.left_out.push(point);
-        }
-        Ok(())
     }
 
     #[cold]

@@ -87,12 +87,14 @@ mod dump;
 mod error;
 mod event;
 mod failure;
+mod frontier_wait;
 mod host_function;
 mod lane_state;
 mod link;
 mod memory_operation;
 #[cfg(all(test, loom))]
 mod model_queue;
+mod needs;
 mod options;
 mod outcome;
 mod recovery;

@@ -17,7 +17,7 @@ use crate::{
     witness::Submitted,
 };
 use piton_driver::{Command, Origin, Position, Queue};
-use piton_timeline::{Frontier, Timepoint};
+use piton_timeline::Timepoint;
 use std::{future::Future, mem, panic::Location, sync::Arc};
 
 /// A wait for a place of a lane, to be left out, made, or written down in a capture.
@@ -131,30 +131,6 @@ impl<D: Door> Work for WaitWork<'_, D> {
     }
 }
 
-/// A wait that orders and no more, on a queue that is held meanwhile.
-struct OrderWork<'a, D> {
-    queue: &'a (dyn Queue + 'static),
-    position: Position,
-    point: Timepoint,
-    door: D,
-}
-
-impl<D: Door> Work for OrderWork<'_, D> {
-    type Output = Timepoint;
-
-    fn offer(&mut self, stream: &Stream, origin: Origin) -> Result<Submission, StreamError> {
-        let command = Command::WaitQueue {
-            queue: self.queue,
-            position: self.position,
-            inherits: false,
-        };
-        stream.put(Submitted::Wait(self.point), origin, || {
-            // SAFETY: the command names no memory.
-            unsafe { self.door.submit(&command, origin) }
-        })
-    }
-}
-
 impl Stream {
     /// Later commands of this stream start when the event is reached. Holds no host thread.
     ///
@@ -207,63 +183,6 @@ impl Stream {
     #[track_caller]
     pub fn wait_timepoint(&self, point: Timepoint) -> Result<Waited, StreamError> {
         self.wait_point(point, Location::caller())
-    }
-
-    /// Later commands of this stream start when every point of the frontier is reached; see
-    /// [`wait_timepoint`](Self::wait_timepoint).
-    ///
-    /// # Errors
-    /// As [`wait_timepoint`](Self::wait_timepoint); the waits before the one that met the error were made.
-    #[track_caller]
-    pub fn wait_frontier(&self, frontier: &Frontier) -> Result<(), StreamError> {
-        let origin = Location::caller();
-        for point in frontier.points() {
-            self.wait_point(*point, origin)?;
-        }
-        Ok(())
-    }
-
-    /// Later commands of this stream start when every point of the frontier is reached, and a failure there stays there:
-    /// for memory that others have used and whose content nobody wants. Holds no host thread.
-    ///
-    /// The streams' clock does not learn of it: a later [`wait`](Self::wait) for the same points is made, since it
-    /// means more. In a capture it is a [`wait_frontier`](Self::wait_frontier).
-    ///
-    /// # Errors
-    /// As [`wait_timepoint`](Self::wait_timepoint), but for the failures; the waits before the one that met the error
-    /// were made.
-    #[track_caller]
-    pub fn order_after(&self, frontier: &Frontier) -> Result<(), StreamError> {
-        let origin = Location::caller();
-        for point in frontier.points() {
-            if self.state().capture.is_on() {
-                self.wait_point(*point, origin)?;
-            } else {
-                self.order_after_point(*point, origin)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn order_after_point(&self, point: Timepoint, origin: Origin) -> Result<(), StreamError> {
-        let Some(state) = self.registry().resolve(point)? else {
-            self.tell_left_out(point);
-            return Ok(());
-        };
-        let is_after = state.is_complete(point) || self.lane().is_ordered_after(point);
-        // Whose queue is gone has ended all it had.
-        let queue = if is_after { None } else { state.link().queue() };
-        let Some(queue) = queue else {
-            self.tell_left_out(point);
-            return Ok(());
-        };
-        let work = OrderWork {
-            queue: &*queue,
-            position: state.position(point),
-            point,
-            door: self.queue(),
-        };
-        self.admit(work, origin).map(drop)
     }
 
     /// The place of an event, for [`submit_behind`](Self::submit_behind).
@@ -348,7 +267,7 @@ impl Stream {
 
     /// A wait is left out. That it was asked for is the program's doing; that it could be, partly the schedule's.
     #[inline]
-    fn tell_left_out(&self, point: Timepoint) {
+    pub(crate) fn tell_left_out(&self, point: Timepoint) {
         if let Some(witness) = self.registry().witness()
             && !self.lane().timeline().is_forked()
         {
@@ -365,5 +284,13 @@ impl Stream {
         };
         self.lane().note_wait(point, after);
         Waited::Enqueued(at)
+    }
+
+    /// As [`waited`](Self::waited), of waits that were accepted together, the last of them at `last`.
+    pub(crate) fn waited_for_all(&self, points: &[Timepoint], last: Timepoint) {
+        for (back, point) in (0..).zip(points.iter().rev()) {
+            let seq = last.seq.saturating_sub(back);
+            self.waited(*point, Timepoint { seq, ..last });
+        }
     }
 }

@@ -12,14 +12,14 @@ use piton_stream::{
     Command, Stream, StreamError, StreamOptions, Submission, SubmittingBehind, Waited, WhenFull,
 };
 use piton_sync::thread;
-use piton_timeline::{Frontier, Timepoint};
+use piton_timeline::{Frontier, Timepoint, WaitNeed};
 use std::{
     future::Future,
     pin::pin,
     task::{Context, Poll, Waker},
 };
 use support::{
-    Bench,
+    Bench, Step,
     simulated::{BYTES, SimBench, machines},
     trap, work,
 };
@@ -74,7 +74,7 @@ fn a_command_is_refused_with_all_its_waits_or_taken_with_all() {
     assert_eq!(stream.now(), before, "nothing has changed");
     let is_behind = |other: &Stream| {
         let timeline = bench.streams.timeline();
-        timeline.wait_need(stream.id(), other.now()) == piton_timeline::WaitNeed::Ordered
+        timeline.wait_need(stream.id(), other.now()) == WaitNeed::Ordered
     };
     assert!(!is_behind(&a) && !is_behind(&b), "the clock knows nothing");
     // Behind one that has ended and one that has not there is room for two.
@@ -253,4 +253,101 @@ fn a_refusal_beside_another_producer_leaves_no_wait() {
     });
     bench.machine.run();
     stream.synchronize().unwrap();
+}
+
+fn of(frontiers: &[Frontier]) -> Frontier {
+    let points = frontiers.iter().flat_map(Frontier::points);
+    points.copied().collect()
+}
+
+#[test]
+fn a_stream_without_room_for_all_waits_of_a_frontier_makes_none() {
+    let bench = Bench::over(|device| device.with_capacity(3));
+    let (others, after) = busy::<3>(&bench);
+    let stream = bench.stream_with(StreamOptions {
+        when_full: WhenFull::Refuse,
+        ..StreamOptions::default()
+    });
+    work(&stream).unwrap();
+    let all = of(&after);
+    let refused = Err(StreamError::Full { capacity: 3 });
+    assert_eq!(stream.wait_frontier(&all), refused);
+    assert_eq!(stream.wait_frontiers(&after), refused);
+    assert_eq!(stream.order_after(&all), refused);
+    assert_eq!(stream.depth(), 1, "there was room for two");
+    let timeline = bench.streams.timeline();
+    let need = |other: &Stream| timeline.wait_need(stream.id(), other.now());
+    assert!(
+        others
+            .iter()
+            .all(|other| need(other) == WaitNeed::Wait(other.now()))
+    );
+    assert_eq!(bench.machine.step(3), Step::Ended);
+    assert_eq!(stream.wait_frontiers(&after), Ok(()));
+    assert_eq!(stream.depth(), 3);
+    assert!(others.iter().all(|other| need(other) == WaitNeed::Ordered));
+    // All are known, so it needs no room.
+    assert_eq!(stream.wait_frontier(&all), Ok(()));
+}
+
+#[test]
+fn a_frontier_with_a_point_that_was_never_submitted_is_not_waited_for() {
+    let bench = Bench::new();
+    let ([other], mut after) = busy::<1>(&bench);
+    let stream = bench.stream("behind");
+    let point = Timepoint {
+        seq: other.now().seq + 1,
+        ..bench.stream("idle").now()
+    };
+    after[0].insert(point);
+    let unknown = Err(StreamError::UnknownTimepoint { point });
+    assert_eq!(stream.wait_frontier(&after[0]), unknown);
+    assert_eq!(stream.order_after(&after[0]), unknown);
+    assert_eq!(stream.depth(), 0);
+}
+
+#[test]
+fn a_frontier_of_more_points_than_a_stream_holds_is_waited_for_in_parts() {
+    for inherits in [true, false] {
+        let bench = Bench::over(|device| device.with_capacity(2));
+        let (others, after) = busy::<5>(&bench);
+        let stream = bench.stream("behind");
+        let all = of(&after);
+        // Parks, while the fake device goes on.
+        if inherits {
+            stream.wait_frontier(&all).unwrap();
+        } else {
+            stream.order_after(&all).unwrap();
+        }
+        work(&stream).unwrap();
+        assert_eq!(stream.synchronize(), Ok(()));
+        assert!(others.iter().all(|other| other.query() == Ok(true)));
+        let strict = bench.stream_with(StreamOptions {
+            when_full: WhenFull::Refuse,
+            ..StreamOptions::default()
+        });
+        let (_others, after) = busy::<5>(&bench);
+        let refused = Err(StreamError::Full { capacity: 2 });
+        assert_eq!(strict.wait_frontiers(&after), refused);
+        assert_eq!(strict.depth(), 0);
+    }
+}
+
+#[test]
+fn a_failure_behind_a_frontier_is_inherited_where_that_is_wanted() {
+    let bench = Bench::new();
+    let (bad, good) = (bench.stream("bad"), bench.stream("good"));
+    trap(&bad).unwrap();
+    work(&good).unwrap();
+    let all: Frontier = [good.now(), bad.now()].into_iter().collect();
+    let (waits, only_ordered) = (bench.stream("waits"), bench.stream("ordered"));
+    waits.wait_frontier(&all).unwrap();
+    only_ordered.order_after(&all).unwrap();
+    assert_eq!((waits.depth(), only_ordered.depth()), (2, 2));
+    for stream in [&waits, &only_ordered] {
+        work(stream).unwrap();
+    }
+    bench.machine.run();
+    assert!(matches!(waits.query(), Err(StreamError::Poisoned(_))));
+    assert_eq!(only_ordered.query(), Ok(true));
 }
