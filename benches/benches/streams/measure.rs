@@ -37,6 +37,11 @@ impl Effort {
         limit: Duration::from_millis(10),
     };
 
+    /// How long to look at something that comes by itself.
+    pub(crate) fn watch(self) -> Duration {
+        self.limit * 10
+    }
+
     /// For rounds so long that fewer samples must do.
     pub(crate) fn fewer(self, divisor: usize) -> Self {
         Self {
