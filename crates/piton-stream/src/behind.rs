@@ -36,7 +36,8 @@ use std::{
 /// A command behind places of other lanes.
 ///
 /// # Invariants
-/// Whoever made the value was promised what [`Queue::submit`](piton_driver::Queue::submit) asks for the command, once, behind those places.
+/// Whoever made the value was promised what [`Queue::submit`](piton_driver::Queue::submit) asks for the command, once,
+/// behind those places.
 struct BehindWork<'a, C> {
     after: &'a [Frontier],
     command: C,
