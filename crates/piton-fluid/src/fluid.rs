@@ -6,9 +6,12 @@
 //! Rates are worked out anew only for flows that share resources, directly or through others, with the one
 //! that began, ended or changed.
 //!
+//! A flow that gets nothing because higher classes take all may [age](Fluid::with_ageing): each time it has waited that
+//! long it moves up a class, and stays there.
+//!
 //! # Invariants
 //! Flows under way have something left. `pending` are those whose delay is not over: they have rate zero. When
-//! `stale` is empty, rates are max-min fair.
+//! `stale` is empty, rates are max-min fair, and `waiting` are the flows under way that get nothing and can rise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +28,16 @@ struct Active {
     left: u128,
     rate: u64,
     begins: u64,
+    /// When it moves up a class, if it still gets nothing then.
+    rises: Option<u64>,
+}
+
+/// What happens next; of two at one moment the first here.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Happens {
+    End,
+    Begin,
+    Rise,
 }
 
 /// A flow that ended.
@@ -62,6 +75,10 @@ pub struct Fluid {
     stale: BTreeSet<ResourceId>,
     /// When the next pending flow begins, by flow.
     pending: BTreeSet<(u64, FlowId)>,
+    /// After how many nanoseconds without a byte a flow moves up a class.
+    ageing: Option<u64>,
+    /// When flows that get nothing move up a class, by flow.
+    waiting: BTreeSet<(u64, FlowId)>,
 }
 
 impl Fluid {
@@ -76,6 +93,18 @@ impl Fluid {
             next: 0,
             stale: BTreeSet::new(),
             pending: BTreeSet::new(),
+            ageing: None,
+            waiting: BTreeSet::new(),
+        }
+    }
+
+    /// As [`new`](Self::new), and a flow that has got nothing for `nanos` nanoseconds, at least 1, moves up a class: so none
+    /// waits for ever on what higher classes use.
+    #[must_use]
+    pub fn with_ageing(capacities: Vec<u64>, nanos: u64) -> Self {
+        Self {
+            ageing: Some(nanos.max(1)),
+            ..Self::new(capacities)
         }
     }
 
@@ -116,6 +145,7 @@ impl Fluid {
             left,
             rate: 0,
             begins,
+            rises: None,
         };
         self.flows.insert(id, active);
         Ok(id)
@@ -156,6 +186,14 @@ impl Fluid {
         Ok(())
     }
 
+    /// The class of a flow at this moment: the one it was given, or one that it rose to.
+    ///
+    /// # Errors
+    /// [`FluidError::UnknownFlow`].
+    pub fn class(&self, flow: FlowId) -> Result<Class, FluidError> {
+        Ok(self.flow(flow)?.spec.class)
+    }
+
     /// The rate of a flow at this moment in bytes a second; zero before it begins.
     ///
     /// # Errors
@@ -165,8 +203,8 @@ impl Fluid {
         Ok(self.flow(flow)?.rate)
     }
 
-    /// When something happens to a flow, if nothing happens to any other: it ends, or begins if its delay is not over.
-    /// `None` if it has no rate.
+    /// When something happens to a flow, if nothing happens to any other: it ends, begins if its delay is not over, or
+    /// rises. `None` if it has no rate and does not rise.
     ///
     /// # Errors
     /// [`FluidError::UnknownFlow`].
@@ -176,7 +214,7 @@ impl Fluid {
         if self.pending.contains(&(active.begins, flow)) {
             return Ok(Some(active.begins));
         }
-        Ok(self.end_of(active))
+        Ok(self.end_of(active).or(active.rises))
     }
 
     /// What nobody takes of a resource at this moment, in bytes a second.
@@ -208,25 +246,28 @@ impl Fluid {
     fn until(&mut self, time: u64) -> Result<Option<Ended>, FluidError> {
         loop {
             self.settle();
-            let ends = self.first_end();
-            let begins = self.pending.first().copied();
-            match (ends, begins) {
-                (Some((at, flow)), begins)
-                    if at <= time && begins.is_none_or(|(begins, _)| at <= begins) =>
-                {
-                    self.pass(at);
+            let first = |what, when: Option<(u64, FlowId)>| when.map(|(at, flow)| (at, what, flow));
+            let next = [
+                first(Happens::End, self.first_end()),
+                first(Happens::Begin, self.pending.first().copied()),
+                first(Happens::Rise, self.waiting.first().copied()),
+            ];
+            let next = next.into_iter().flatten().min();
+            let Some((at, what, flow)) = next.filter(|(at, ..)| *at <= time) else {
+                if time == u64::MAX {
+                    return self.stalled();
+                }
+                self.pass(time);
+                return Ok(None);
+            };
+            self.pass(at);
+            match what {
+                Happens::End => {
                     self.remove(flow);
                     return Ok(Some(Ended { flow, at }));
                 }
-                (_, Some((at, flow))) if at <= time => {
-                    self.pass(at);
-                    self.begin(at, flow);
-                }
-                _ if time < u64::MAX => {
-                    self.pass(time);
-                    return Ok(None);
-                }
-                _ => return self.stalled(),
+                Happens::Begin => self.begin(at, flow),
+                Happens::Rise => self.rise(at, flow),
             }
         }
     }
@@ -272,11 +313,44 @@ impl Fluid {
         }
     }
 
+    fn rise(&mut self, at: u64, flow: FlowId) {
+        self.waiting.remove(&(at, flow));
+        if let Some(active) = self.flows.get_mut(&flow) {
+            active.rises = None;
+            active.spec.class = active.spec.class.raised();
+            let uses = active.spec.uses.iter();
+            self.stale.extend(uses.map(|used| used.resource));
+        }
+    }
+
+    /// Notes whether a flow waits to rise. Its rate has just been worked out.
+    fn note_waiting(&mut self, flow: FlowId) {
+        let (Some(ageing), Some(active)) = (self.ageing, self.flows.get_mut(&flow)) else {
+            return;
+        };
+        let waits = active.rate == 0 && active.spec.class != Class::High;
+        match (waits, active.rises) {
+            (true, None) => {
+                let rises = self.now.saturating_add(ageing);
+                active.rises = Some(rises);
+                self.waiting.insert((rises, flow));
+            }
+            (false, Some(rises)) => {
+                active.rises = None;
+                self.waiting.remove(&(rises, flow));
+            }
+            _ => {}
+        }
+    }
+
     fn remove(&mut self, flow: FlowId) {
         let Some(active) = self.flows.remove(&flow) else {
             return;
         };
         self.pending.remove(&(active.begins, flow));
+        if let Some(rises) = active.rises {
+            self.waiting.remove(&(rises, flow));
+        }
         for used in &active.spec.uses {
             self.users[used.resource.index()].remove(&flow);
             self.stale.insert(used.resource);
@@ -301,6 +375,7 @@ impl Fluid {
                 active.rate = rate;
             }
         }
+        flows.into_iter().for_each(|flow| self.note_waiting(flow));
     }
 
     /// The flows under way that share resources, directly or through others, with a stale one.

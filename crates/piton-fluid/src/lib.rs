@@ -7,7 +7,7 @@
 //! # The idea
 //! A copy is a *flow*: a fluid that runs through *resources* (a direction of a link, a copy engine) at one
 //! rate. At any moment the rates are max-min fair: no flow can have more without taking from one that has no
-//! more than it. Classes come first: a lower class gets what the higher ones leave. Rates change only when a
+//! more than it. Classes come first: a lower class gets what the higher ones leave, and rises if it waits too long and ageing is on. Rates change only when a
 //! flow begins or ends or a resource changes, so time jumps from one such moment to the next. All numbers
 //! are integers, ties go by id, and there is no clock: the same calls give the same answers everywhere.
 //!
@@ -17,6 +17,7 @@
 //! | run flows that begin and end, and break resources meanwhile | [`Fluid`] |
 //! | turn a machine's links into resources | [`Network`] |
 //! | know what a pattern of copies reaches | [`Pattern`], [`Summary`] |
+//! | know how far patterns grow with the devices | [`scaling`], [`Scaled`] |
 //! | send chunks through stages with few buffers between | [`Pipeline`] |
 //!
 //! # Guarantees
@@ -35,6 +36,7 @@ mod fluid;
 mod network;
 mod pattern;
 mod pipeline;
+mod scaling;
 
 pub use error::FluidError;
 pub use fairness::fair_rates;
@@ -43,3 +45,4 @@ pub use fluid::{Ended, Fluid};
 pub use network::{Engines, Network};
 pub use pattern::{Pattern, Summary};
 pub use pipeline::Pipeline;
+pub use scaling::{Policy, Scaled, scaling};

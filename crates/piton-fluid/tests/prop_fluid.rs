@@ -57,8 +57,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// What the sequence did, for comparing two runs.
-fn run(steps: &[Step]) -> Result<Vec<(FlowId, u64)>, TestCaseError> {
-    let mut fluid = Fluid::new(vec![1_000_000_000; RESOURCES as usize]);
+fn run(steps: &[Step], ageing: Option<u64>) -> Result<Vec<(FlowId, u64)>, TestCaseError> {
+    let capacities = vec![1_000_000_000; RESOURCES as usize];
+    let mut fluid = match ageing {
+        Some(nanos) => Fluid::with_ageing(capacities, nanos),
+        None => Fluid::new(capacities),
+    };
     let mut under_way: BTreeMap<FlowId, u64> = BTreeMap::new();
     let mut ends = Vec::new();
     for step in steps {
@@ -116,11 +120,34 @@ fn run(steps: &[Step]) -> Result<Vec<(FlowId, u64)>, TestCaseError> {
 
 proptest! {
     #[test]
-    fn no_resource_carries_too_much_and_no_flow_could_have_more(steps in steps()) {
-        let ends = run(&steps)?;
+    fn no_resource_carries_too_much_and_no_flow_could_have_more(
+        steps in steps(),
+        ageing in prop::option::of(0..3_000_u64),
+    ) {
+        let ends = run(&steps, ageing)?;
         prop_assert!(ends.is_sorted_by_key(|(_, at)| *at));
         // The same again: nothing depends on anything else.
-        prop_assert_eq!(run(&steps)?, ends);
+        prop_assert_eq!(run(&steps, ageing)?, ends);
+    }
+
+    #[test]
+    fn with_ageing_nobody_gets_nothing_for_long(
+        flows in prop::collection::vec(flows(), 1..8),
+        until in 1_000..40_000_u64,
+    ) {
+        const AGEING: u64 = 1_000;
+        let mut fluid = Fluid::with_ageing(vec![1_000_000_000; RESOURCES as usize], AGEING);
+        let ids: Vec<FlowId> = flows.iter().map(|spec| fluid.start(spec.clone()).unwrap()).collect();
+        // Every delay is over then.
+        while fluid.ended_until(until).is_some() {}
+        for id in ids {
+            if fluid.rate(id) != Ok(0) {
+                continue;
+            }
+            prop_assert!(fluid.class(id).unwrap() != Class::High, "{} is of the highest class", id);
+            let rises = fluid.next_change(id).unwrap();
+            prop_assert!(rises.is_some_and(|at| at <= until + AGEING), "{} waits for ever", id);
+        }
     }
 
     #[test]
@@ -181,4 +208,33 @@ fn a_dead_link_stalls_its_flow_until_it_is_back() {
     fluid.set_capacity(ResourceId(0), 100_000_000).unwrap();
     // 600 bytes at a tenth of the rate.
     assert_eq!(fluid.next_ended().unwrap().unwrap().at, 7_000);
+}
+
+#[test]
+fn a_low_flow_moves_up_a_class_each_time_it_has_waited_and_then_shares() {
+    let mut fluid = Fluid::with_ageing(vec![1_000_000_000], 10_000);
+    let through = [Use::whole(ResourceId(0))];
+    let of = |class| FlowSpec {
+        class,
+        ..FlowSpec::new(through, 100_000)
+    };
+    let high = fluid.start(of(Class::High)).unwrap();
+    let low = fluid.start(of(Class::Low)).unwrap();
+    assert_eq!(fluid.ended_until(9_999), None);
+    assert_eq!((fluid.rate(low), fluid.class(low)), (Ok(0), Ok(Class::Low)));
+    assert_eq!(fluid.next_change(low), Ok(Some(10_000)));
+    assert_eq!(fluid.ended_until(10_000), None);
+    assert_eq!(fluid.class(low), Ok(Class::Normal));
+    assert_eq!(fluid.ended_until(20_000), None);
+    assert_eq!(fluid.class(low), Ok(Class::High));
+    assert_eq!(fluid.rate(low), Ok(500_000_000));
+    // 80 thousand bytes at half the rate, then the rest alone.
+    let ended = |fluid: &mut Fluid| {
+        fluid
+            .next_ended()
+            .unwrap()
+            .map(|ended| (ended.flow, ended.at))
+    };
+    assert_eq!(ended(&mut fluid), Some((high, 180_000)));
+    assert_eq!(ended(&mut fluid), Some((low, 200_000)));
 }

@@ -145,6 +145,17 @@ impl MachineBuilder {
             .retain(|link| ids.next().is_some_and(|id| keep(id, link)));
     }
 
+    /// Numbers the devices anew: `order[n]` becomes device `n`. `order` names each device once.
+    pub(crate) fn order_devices(&mut self, order: &[DeviceId]) {
+        let nodes = order
+            .iter()
+            .filter_map(|old| self.devices.get(old.index()).copied());
+        self.devices = nodes.collect();
+        for (number, node) in (0..).map(DeviceId::new).zip(&self.devices) {
+            self.nodes[node.index()].kind = NodeKind::Device(number);
+        }
+    }
+
     /// Notes something odd, to be found in [`Machine::warnings`].
     pub fn warn(&mut self, warning: Warning) {
         self.warnings.push(warning);

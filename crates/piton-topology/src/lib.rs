@@ -18,9 +18,12 @@
 //! | read an hwloc XML file | [`Machine::from_hwloc_xml`] |
 //! | read what a vendor's tool prints | [`Machine::from_tool_matrix`], [`ToolMatrix`] |
 //! | write a machine down and read it elsewhere | [`Machine::to_json`], [`Machine::from_json`], [`Machine::to_nccl_xml`] |
+//! | put together what several of these say | [`Partial`], [`merge`] |
 //! | build one by hand or from a number | [`MachineBuilder`], [`Machine::mesh`] and its neighbours |
 //! | know how far apart devices are | [`Machine::distances`], [`Machine::relations`], [`matrix_text`] |
 //! | know what lies between them | [`Machine::nearest_paths`], [`Machine::bandwidths`], [`Machine::latencies`] |
+//! | know where such a value comes from | [`Machine::valued_bandwidths`], [`Machine::valued_latencies`], [`Machine::valued_numa_affinity`] |
+//! | put measured values in place of modelled ones | [`Calibration`], [`Machine::calibrated`] |
 //! | know which memory is near a device | [`Machine::numa_affinity`], [`Machine::nearest_numa`] |
 //! | choose a route, and hear why | [`Router::route`], [`Router::candidates`] |
 //! | split a large copy over several routes | [`StripePlanner`], [`Residual`] |
@@ -34,6 +37,7 @@
 mod adjacency;
 mod affinity;
 mod builder;
+mod calibration;
 mod candidate;
 mod capture;
 mod cpu_list;
@@ -50,6 +54,7 @@ mod matrix_text;
 mod nccl;
 mod nearest;
 mod node;
+mod partial;
 mod path;
 mod pci;
 mod peer;
@@ -62,11 +67,13 @@ mod search;
 mod stripe;
 pub mod sysfs;
 mod tool_matrix;
+mod valued;
 mod xml;
 
 pub use builder::{
     MAX_DEVICES, MAX_LINKS, MAX_NAME_BYTES, MAX_NODES, MAX_NUMA_NODES, MachineBuilder,
 };
+pub use calibration::{Calibration, Compared, Measured};
 pub use candidate::{Candidate, Missing, Verdict};
 pub use capture::MAX_CAPTURE_BYTES;
 pub use cpu_list::{CpuList, CpuListError, MAX_CPU};
@@ -85,6 +92,10 @@ pub use matrix_text::matrix_text;
 pub use nccl::{MAX_NCCL_BYTES, NcclRates};
 pub use nearest::NearestPath;
 pub use node::{Node, NodeKind, NumaNode};
+pub use partial::{
+    FabricEnd, FabricFact, MergeError, Merged, MergedField, Note, NumberedDevice, Origin, Partial,
+    merge,
+};
 pub use path::Transit;
 pub use pci::{PciAddress, PciAddressError, PciIdentity};
 pub use peer::PeerAccess;
@@ -95,3 +106,4 @@ pub use stripe::{
     CopyEngines, Residual, SharedPlan, Stripe, StripeOptions, StripePlan, StripePlanner,
 };
 pub use tool_matrix::{MAX_MATRIX_BYTES, ToolEndpoint, ToolMatrix};
+pub use valued::Valued;

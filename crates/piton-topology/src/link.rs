@@ -13,7 +13,9 @@ use crate::quantity::{BytesPerSec, Nanos};
 
 /// Where a value comes from, strongest first: a measured value replaces a declared one, and a
 /// declared one replaces a default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
     /// Timed on this machine.
@@ -21,7 +23,15 @@ pub enum Provenance {
     /// Said by the machine (sysfs, a driver, a file someone wrote).
     Declared,
     /// Taken from the table in this crate because nothing said otherwise.
+    #[default]
     Default,
+}
+
+impl Provenance {
+    /// Asked by serde, which has a reference.
+    fn is_default(&self) -> bool {
+        *self == Self::Default
+    }
 }
 
 /// PCI Express generation.
@@ -159,6 +169,9 @@ pub struct Link {
     pub latency: Nanos,
     /// Where `up` and `down` come from.
     pub provenance: Provenance,
+    /// Where `latency` comes from.
+    #[serde(default, skip_serializing_if = "Provenance::is_default")]
+    pub latency_provenance: Provenance,
 }
 
 impl Link {
@@ -176,6 +189,7 @@ impl Link {
             down: rate,
             latency: defaults::link_latency(kind),
             provenance: Provenance::Default,
+            latency_provenance: Provenance::Default,
         }
     }
 

@@ -10,6 +10,7 @@
 
 mod assemble;
 mod element;
+mod facts;
 mod rates;
 mod write;
 
@@ -17,6 +18,8 @@ use roxmltree::{Document, ParsingOptions};
 
 use crate::error::NcclError;
 use crate::machine::Machine;
+use crate::partial::FabricFact;
+use crate::sysfs::SysfsTree;
 
 pub use rates::NcclRates;
 
@@ -41,17 +44,7 @@ impl Machine {
     /// # Errors
     /// As [`Machine::from_nccl_xml`].
     pub fn from_nccl_xml_with(text: &str, rates: NcclRates) -> Result<Self, NcclError> {
-        let (bytes, limit) = (text.len(), MAX_NCCL_BYTES);
-        if bytes > limit {
-            return Err(NcclError::TooLarge { bytes, limit });
-        }
-        let options = ParsingOptions {
-            allow_dtd: false,
-            nodes_limit: MAX_XML_NODES,
-            ..ParsingOptions::default()
-        };
-        let document = Document::parse_with_options(text, options).map_err(NcclError::Xml)?;
-        assemble::machine(&document, rates)
+        assemble::machine(&parse(text)?, rates)
     }
 
     /// The machine as a NCCL topology file, for `NCCL_TOPO_FILE` or another reader. Links of the kinds it has no
@@ -60,4 +53,22 @@ impl Machine {
     pub fn to_nccl_xml(&self) -> String {
         write::text(self)
     }
+}
+
+/// What a file says, with whatever it leaves out left out.
+pub(crate) fn facts(text: &str) -> Result<(SysfsTree, Vec<FabricFact>), NcclError> {
+    facts::read(&parse(text)?)
+}
+
+fn parse(text: &str) -> Result<Document<'_>, NcclError> {
+    let (bytes, limit) = (text.len(), MAX_NCCL_BYTES);
+    if bytes > limit {
+        return Err(NcclError::TooLarge { bytes, limit });
+    }
+    let options = ParsingOptions {
+        allow_dtd: false,
+        nodes_limit: MAX_XML_NODES,
+        ..ParsingOptions::default()
+    };
+    Document::parse_with_options(text, options).map_err(NcclError::Xml)
 }

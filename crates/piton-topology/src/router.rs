@@ -273,7 +273,7 @@ fn peer_route(machine: &Machine, source: NodeId, path: Path) -> Route {
 }
 
 /// The farthest kind of node that the path passes through.
-fn kind_of(machine: &Machine, source: NodeId, links: &[LinkId]) -> RouteKind {
+pub(crate) fn kind_of(machine: &Machine, source: NodeId, links: &[LinkId]) -> RouteKind {
     let mut kind = RouteKind::Direct;
     let mut at = source;
     for link in links.iter().filter_map(|id| machine.link(*id)) {

@@ -243,9 +243,10 @@ impl StripePlanner {
         })
     }
 
-    fn routes(&self, source: NodeId, paths: &together::PathRates) -> Vec<Stripe> {
-        let route = |(directions, rate): (&Vec<u32>, &f64)| {
-            self.stripe(self.arcs.flow_path(source, directions, whole(*rate).get()))
+    fn routes(&self, source: NodeId, paths: &[together::PathRate]) -> Vec<Stripe> {
+        let route = |path: &together::PathRate| {
+            let rate = whole(path.rate).get();
+            self.stripe(self.arcs.flow_path(source, &path.directions, rate))
         };
         let mut routes: Vec<Stripe> = paths.iter().map(route).collect();
         routes.retain(|route| route.rate.get() > 0);

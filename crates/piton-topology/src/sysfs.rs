@@ -47,6 +47,41 @@ pub struct PciFunction {
     pub names: Vec<String>,
 }
 
+impl PciFunction {
+    /// A function of which nothing is known but where it is.
+    #[must_use]
+    pub fn unknown(address: PciAddress) -> Self {
+        Self {
+            address,
+            identity: None,
+            ancestors: None,
+            buses: None,
+            port: None,
+            numa: None,
+            local_cpus: None,
+            current: LinkStatus::default(),
+            max: LinkStatus::default(),
+            names: Vec::new(),
+        }
+    }
+}
+
+/// The first domain of root buses that stand for host bridges whose bus nobody says; no real machine has so many.
+const STAND_IN_DOMAIN: u32 = 0xffff_0000;
+
+/// What stands for the host bridge with this number at the end of a function's [`ancestors`](PciFunction::ancestors).
+pub(crate) fn stand_in_root(number: u16) -> Option<PciAddress> {
+    PciAddress::new(STAND_IN_DOMAIN + u32::from(number), 0, 0, 0)
+}
+
+/// What a host bridge is called.
+fn root_name((domain, bus): (u32, u8)) -> String {
+    match domain.checked_sub(STAND_IN_DOMAIN) {
+        Some(number) => format!("host bridge {number}"),
+        None => format!("{domain:04x}:{bus:02x}"),
+    }
+}
+
 /// Speed and width of a PCIe link, where known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStatus {

@@ -42,7 +42,10 @@ fn own_link(device: &Arc<dyn Device>, other: Id, a: NodeId, b: NodeId) -> Option
     let mut link = Link::with_defaults(a, b, LinkKind::NvLink(NvLinkVersion::V3), 1);
     link.up = BytesPerSec::new(rate);
     link.down = BytesPerSec::new(rate);
-    link.latency = said.latency_ns.map_or(link.latency, Nanos::new);
+    if let Some(latency) = said.latency_ns {
+        link.latency = Nanos::new(latency);
+        link.latency_provenance = Provenance::Declared;
+    }
     link.provenance = Provenance::Declared;
     Some(link)
 }

@@ -15,11 +15,27 @@ use crate::pci::{PciAddress, PciIdentity};
 use crate::xml::Element;
 
 /// Class of an NVSwitch as the target of a link.
-const NVSWITCH: u32 = 0x06_8000;
+pub(super) const NVSWITCH: u32 = 0x06_8000;
 /// Class of a processor with NVLinks (POWER) as the target of a link.
-const PROCESSOR: u32 = 0x06_8001;
+pub(super) const PROCESSOR: u32 = 0x06_8001;
 
 pub(super) fn machine(document: &Document<'_>, whose: NcclRates) -> Result<Machine, NcclError> {
+    let (system, found) = system(document)?;
+    let rates = Rates {
+        whose,
+        version: found,
+    };
+    let mut assembly = Assembly::new(rates);
+    for cpu in system.children("cpu") {
+        assembly.add_cpu(cpu)?;
+    }
+    assembly.join_cpus()?;
+    assembly.add_fabric()?;
+    Ok(assembly.builder.build()?)
+}
+
+/// The outermost element, and the format's version.
+pub(super) fn system<'d>(document: &'d Document<'_>) -> Result<(Element<'d>, u32), NcclError> {
     let system = Element {
         node: document.root_element(),
         name: "system",
@@ -33,17 +49,7 @@ pub(super) fn machine(document: &Document<'_>, whose: NcclRates) -> Result<Machi
         let line = system.line();
         return Err(NcclError::Version { line, found });
     }
-    let rates = Rates {
-        whose,
-        version: found,
-    };
-    let mut assembly = Assembly::new(rates);
-    for cpu in system.children("cpu") {
-        assembly.add_cpu(cpu)?;
-    }
-    assembly.join_cpus()?;
-    assembly.add_fabric()?;
-    Ok(assembly.builder.build()?)
+    Ok((system, found))
 }
 
 /// The node above an element, and what is needed to recognise a switch in two halves.
@@ -308,7 +314,7 @@ fn compute_capability(gpu: Element<'_>) -> Result<Option<u32>, NcclError> {
 }
 
 /// The names of link elements, and what they are on this device.
-fn kinds_of(gpu: Element<'_>) -> Result<[(&'static str, LinkKind); 2], NcclError> {
+pub(super) fn kinds_of(gpu: Element<'_>) -> Result<[(&'static str, LinkKind); 2], NcclError> {
     let compute = compute_capability(gpu)?;
     let version = match compute {
         Some(..70) => NvLinkVersion::V1,

@@ -41,6 +41,17 @@ pub(super) fn paths(
 }
 
 impl Arcs {
+    /// The directions of a path that leads from `source` over `links`.
+    pub(super) fn directions(&self, source: NodeId, links: &[LinkId]) -> Vec<u32> {
+        let mut at = source;
+        let directions = links.iter().map_while(|link| {
+            let arc = self.of(at).iter().find(|arc| arc.link() == *link)?;
+            at = arc.to;
+            Some(arc.direction)
+        });
+        directions.collect()
+    }
+
     /// The path that leads from `source` over `directions`.
     pub(super) fn flow_path(&self, source: NodeId, directions: &[u32], rate: u64) -> FlowPath {
         let mut path = FlowPath {

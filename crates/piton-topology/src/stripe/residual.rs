@@ -6,11 +6,14 @@ use crate::quantity::BytesPerSec;
 
 /// Free rates of a machine's links, a pair for each: from `a` to `b`, then back.
 ///
+/// More may be taken than there is: then nothing is free until as much has been given back.
+///
 /// # Invariants
-/// No rate is above the link's own.
+/// A rate is the link's own less what is taken, or nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Residual {
     whole: Vec<u64>,
+    taken: Vec<u64>,
     rates: Vec<u64>,
     /// One end of each link.
     starts: Vec<NodeId>,
@@ -24,6 +27,7 @@ impl Residual {
         let whole: Vec<u64> = both.map(BytesPerSec::get).collect();
         Self {
             rates: whole.clone(),
+            taken: vec![0; whole.len()],
             whole,
             starts: machine.links().iter().map(|link| link.a).collect(),
         }
@@ -36,20 +40,23 @@ impl Residual {
         BytesPerSec::new(rate.copied().unwrap_or(0))
     }
 
-    /// Takes `rate` of `link` away from `from`, or what is left of it.
+    /// Takes `rate` of `link` away from `from`, if it is more than there is too.
     pub fn take(&mut self, link: LinkId, from: NodeId, rate: BytesPerSec) {
         if let Some(at) = self.direction(link, from) {
-            self.rates[at] = self.rates[at].saturating_sub(rate.get());
+            self.set(at, self.taken[at].saturating_add(rate.get()));
         }
     }
 
     /// Gives back what was taken.
     pub fn give_back(&mut self, link: LinkId, from: NodeId, rate: BytesPerSec) {
         if let Some(at) = self.direction(link, from) {
-            self.rates[at] = self.rates[at]
-                .saturating_add(rate.get())
-                .min(self.whole[at]);
+            self.set(at, self.taken[at].saturating_sub(rate.get()));
         }
+    }
+
+    fn set(&mut self, at: usize, taken: u64) {
+        self.taken[at] = taken;
+        self.rates[at] = self.whole[at].saturating_sub(taken);
     }
 
     pub(super) fn rates(&self) -> &[u64] {

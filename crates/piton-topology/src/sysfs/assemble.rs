@@ -125,10 +125,7 @@ impl Assembly<'_> {
             if self.host_bridges.contains_key(&endpoint.root) {
                 continue;
             }
-            let (domain, bus) = endpoint.root;
-            let bridge = self
-                .builder
-                .host_bridge(format!("{domain:04x}:{bus:02x}"))?;
+            let bridge = self.builder.host_bridge(super::root_name(endpoint.root))?;
             self.host_bridges.insert(endpoint.root, bridge);
             let near = self.memories_near(endpoint.root, memories);
             if near.len() > 1 {
