@@ -107,23 +107,25 @@ impl Books {
         region: Region,
         timeline: &Timeline,
     ) -> Option<Allocation> {
+        let shared = region.shared();
+        let mut domain = shared;
         if let Some(lane) = request.lane
-            && let Some(domain) = region.of_lane(lane)
+            && let Some(own) = region.of_lane(lane)
         {
-            self.release_known_complete(lane, domain, timeline);
-            if let Some(chunk) = self.index.allocate(domain, request.bytes, request.align) {
-                let own = chunk.stamp;
-                return self.issue_with(chunk, request, region, own, None);
-            }
+            self.release_known_complete(lane, own, timeline);
+            domain = own;
         }
-        let chunk = match self
-            .index
-            .allocate(region.shared(), request.bytes, request.align)
-        {
-            Some(chunk) => chunk,
-            None => self.break_idle(request)?,
+        let chunk = loop {
+            if let Some(chunk) = self.index.allocate(domain, request.bytes, request.align) {
+                break chunk;
+            }
+            if domain == shared {
+                break self.break_idle(request)?;
+            }
+            domain = shared;
         };
-        self.issue_with(chunk, request, region, 0, None)
+        let own = if domain == shared { 0 } else { chunk.stamp };
+        self.issue_with(chunk, request, region, own, None)
     }
 
     /// Makes a handle of a chunk just taken from the index. `None` only if the Blocks do not match the index.
@@ -150,19 +152,14 @@ impl Books {
         own: u64,
         others: Option<Box<OtherUses>>,
     ) -> Option<Allocation> {
-        let ptr = self.blocks.address_of(chunk.offset)?;
+        let ptr = self.blocks.find_address(chunk.offset)?;
         let record = Record {
             ptr,
             bytes: request.bytes,
             lane: request.lane,
             tag: request.tag,
         };
-        self.note_handed_out(&chunk, &record);
-        if self.live > self.counters.peak_live {
-            let in_use = self.live.saturating_sub(self.fronts.shelved());
-            self.counters.peak_live = self.counters.peak_live.max(in_use);
-        }
-        Some(Allocation {
+        let allocation = Allocation {
             pool: self.pool,
             id: chunk.id,
             region,
@@ -173,7 +170,18 @@ impl Books {
             tag: request.tag,
             own,
             others,
-        })
+        };
+        self.note_handed_out(&chunk, &record);
+        if self.live > self.counters.peak_live {
+            self.note_peak();
+        }
+        Some(allocation)
+    }
+
+    #[cold]
+    fn note_peak(&mut self) {
+        let in_use = self.live.saturating_sub(self.fronts.shelved());
+        self.counters.peak_live = self.counters.peak_live.max(in_use);
     }
 
     /// Takes an allocation back; `false` if it is not live.
@@ -187,7 +195,7 @@ impl Books {
     }
 
     /// Takes an allocation back whose last use is at most one point that may be pending; `false` if it is not live.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give_back_simply(
         &mut self,
         allocation: &Allocation,
@@ -212,7 +220,7 @@ impl Books {
     }
 
     /// Remembers an event.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note(&mut self, kind: MemoryEventKind, range: DeviceRange, lane: Option<LaneId>) {
         let clock = self.events.push(kind, range, lane);
         self.fronts.pulse.clock.store(clock, Ordering::Relaxed);
@@ -225,7 +233,7 @@ impl Books {
     }
 
     /// A chunk is an allocation from now on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_handed_out(&mut self, chunk: &Chunk, record: &Record) {
         self.directory.publish(chunk.id, chunk.offset, record);
         let range = DeviceRange {
@@ -238,7 +246,7 @@ impl Books {
     }
 
     /// An allocation is none any more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_taken_back(&mut self, allocation: &Allocation) {
         self.directory.withdraw(allocation.id);
         self.note(MemoryEventKind::Freed, allocation.range(), allocation.lane);
@@ -246,7 +254,7 @@ impl Books {
         self.allocations -= 1;
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note_freed(&mut self, allocation: &Allocation) {
         self.note_taken_back(allocation);
         self.counters.frees += 1;

@@ -150,6 +150,8 @@ pub(crate) struct Settings {
     pub(crate) growth_percent: u32,
     pub(crate) exact_from: u64,
     pub(crate) limit: u64,
+    /// Bytes of the largest request: its Block is within the limit.
+    pub(crate) most_each: u64,
     pub(crate) release_threshold: u64,
     pub(crate) small_below: u64,
     pub(crate) events: u32,
@@ -199,6 +201,7 @@ impl Settings {
                 ExactBlocks::Never => u64::MAX,
             },
             limit,
+            most_each: limit - limit % block_multiple,
             release_threshold: config.release_threshold,
             small_below: config
                 .small_below

@@ -48,13 +48,59 @@ pub enum MemoryEventKind {
     PagesUnmapped,
 }
 
+/// An event as the ring keeps it: half a cache line. Its number follows from its place.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    /// The clock, above the bits of the kind.
+    clock_and_kind: u64,
+    ptr: DevicePtr,
+    bytes: u64,
+    /// `NO_LANE` without one.
+    lane: LaneId,
+}
+
+const NO_LANE: LaneId = LaneId {
+    index: u32::MAX,
+    generation: u32::MAX,
+};
+
+const KIND_BITS: u32 = 3;
+
+impl MemoryEventKind {
+    const ALL: [Self; 7] = [
+        Self::Allocated,
+        Self::Freed,
+        Self::OutOfMemory,
+        Self::BlockAdded,
+        Self::BlockReturned,
+        Self::PagesMapped,
+        Self::PagesUnmapped,
+    ];
+}
+
+impl Kept {
+    fn tell(&self, number: u64) -> MemoryEvent {
+        let kind = self.clock_and_kind & ((1 << KIND_BITS) - 1);
+        let kind = MemoryEventKind::ALL.get(usize::try_from(kind).unwrap_or(0));
+        MemoryEvent {
+            number,
+            clock: self.clock_and_kind >> KIND_BITS,
+            kind: kind.copied().unwrap_or(MemoryEventKind::Allocated),
+            ptr: self.ptr,
+            bytes: self.bytes,
+            lane: (self.lane != NO_LANE).then_some(self.lane),
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct EventRing {
-    events: Vec<MemoryEvent>,
+    events: Vec<Kept>,
     capacity: usize,
     /// Where the oldest event lies: 0 until the ring is full.
     oldest: usize,
+    is_full: bool,
     next: u64,
 }
 
@@ -65,6 +111,7 @@ impl EventRing {
             events: Vec::with_capacity(capacity),
             capacity,
             oldest: 0,
+            is_full: false,
             next: 0,
         }
     }
@@ -90,21 +137,37 @@ impl EventRing {
         range: DeviceRange,
         lane: Option<LaneId>,
     ) {
-        let number = self.next;
         self.next += 1;
-        let event = MemoryEvent {
-            number,
-            clock,
-            kind,
-            ptr: range.start,
-            bytes: range.bytes,
-            lane,
-        };
+        let clock_and_kind = clock << KIND_BITS | kind as u64;
+        let lane = lane.unwrap_or(NO_LANE);
+        if self.is_full
+            && let Some(kept) = self.events.get_mut(self.oldest)
+        {
+            // Word by word: copied as a whole it would be read before it is written.
+            kept.clock_and_kind = clock_and_kind;
+            kept.ptr = range.start;
+            kept.bytes = range.bytes;
+            kept.lane = lane;
+            self.oldest += 1;
+            if self.oldest == self.capacity {
+                self.oldest = 0;
+            }
+        } else {
+            self.push_first(Kept {
+                clock_and_kind,
+                ptr: range.start,
+                bytes: range.bytes,
+                lane,
+            });
+        }
+    }
+
+    /// Before the ring is full.
+    #[cold]
+    fn push_first(&mut self, event: Kept) {
         if self.events.len() < self.capacity {
             self.events.push(event);
-        } else if let Some(oldest) = self.events.get_mut(self.oldest) {
-            *oldest = event;
-            self.oldest = (self.oldest + 1) % self.capacity;
+            self.is_full = self.events.len() == self.capacity;
         }
     }
 
@@ -125,8 +188,8 @@ impl EventRing {
         let end = wanted.end.min(start + most as u64);
         let at = |number: u64| {
             let after = usize::try_from(number - oldest).unwrap_or(usize::MAX);
-            self.events
-                .get((self.oldest + after) % self.events.len().max(1))
+            let place = (self.oldest + after) % self.events.len().max(1);
+            self.events.get(place).map(|kept| kept.tell(number))
         };
         to.extend((start..end).filter_map(at));
         end
@@ -135,7 +198,10 @@ impl EventRing {
     /// The events there are, oldest first.
     pub(crate) fn to_vec(&self) -> Vec<MemoryEvent> {
         let (newer, older) = self.events.split_at(self.oldest);
-        [older, newer].concat()
+        let kept = older.iter().chain(newer);
+        kept.zip(self.numbers())
+            .map(|(kept, number)| kept.tell(number))
+            .collect()
     }
 }
 

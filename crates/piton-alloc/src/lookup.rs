@@ -36,7 +36,9 @@ use piton_suballoc::ExtentId;
 use piton_timeline::LaneId;
 
 use crate::adaptor::Tag;
+
 use crate::allocation::{AllocationId, AllocationInfo, PoolId};
+use crate::block::Block;
 use crate::config::Settings;
 use entries::Entries;
 pub(crate) use entries::Record;
@@ -63,6 +65,13 @@ impl Directory {
             entries: Entries::default(),
             unit_bits: settings.unit.trailing_zeros(),
             is_kept: settings.has_directory,
+        }
+    }
+
+    /// These are the Blocks now, in order of address. The caller holds `books`.
+    pub(crate) fn publish_blocks(&self, blocks: &[Block]) {
+        if self.is_kept {
+            self.ranges.publish(blocks);
         }
     }
 

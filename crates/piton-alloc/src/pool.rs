@@ -334,24 +334,34 @@ impl DevicePool {
 
     #[inline]
     pub(crate) fn admit(&self, request: &Request) -> Result<(), AllocError> {
+        let is_some = (1..=self.settings.most_each).contains(&request.bytes);
+        let is_aligned =
+            request.align.is_power_of_two() && request.align <= self.settings.max_align;
+        if is_some && is_aligned {
+            Ok(())
+        } else {
+            Err(self.refusal_of(request))
+        }
+    }
+
+    /// Why a request is not even tried.
+    #[cold]
+    fn refusal_of(&self, request: &Request) -> AllocError {
         if request.bytes == 0 {
-            return Err(AllocError::ZeroBytes);
+            return AllocError::ZeroBytes;
         }
         let maximum = self.settings.max_align;
         if !request.align.is_power_of_two() || request.align > maximum {
-            return Err(AllocError::Alignment {
+            return AllocError::Alignment {
                 given: request.align,
                 maximum,
-            });
+            };
         }
         let exact = self.settings.exact_block(request.bytes);
-        match exact {
-            Some(exact) if exact <= self.settings.limit => Ok(()),
-            _ => Err(AllocError::NeverFits {
-                requested: request.bytes,
-                rounded: exact.unwrap_or(u64::MAX),
-                limit: self.settings.limit,
-            }),
+        AllocError::NeverFits {
+            requested: request.bytes,
+            rounded: exact.unwrap_or(u64::MAX),
+            limit: self.settings.limit,
         }
     }
 }

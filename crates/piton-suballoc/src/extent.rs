@@ -4,29 +4,43 @@ use crate::domain::Domain;
 
 /// Names one extent in one state. It goes stale when the extent is taken, freed, merged or split, and a stale id is
 /// refused (until the same record has been through 2^32 states in between).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ExtentId {
-    /// Which record.
-    pub(crate) index: u32,
-    /// Which state of it: a range numbers its extents' states one after the other.
-    pub(crate) serial: u32,
-}
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ExtentId(
+    /// Which record, and above it which state of it: a range numbers its extents' states one after the other. One word, so
+    /// that a handle is read as it was written.
+    u64,
+);
 
 impl ExtentId {
     /// A name that no index gave: for whoever hands out memory by other means, and has to tell it apart by a number and a
     /// state of its own. Not to be given to an index.
+    #[inline]
     #[must_use]
     pub const fn from_parts(number: u32, state: u32) -> Self {
-        Self {
-            index: number,
-            serial: state,
-        }
+        Self((state as u64) << u32::BITS | number as u64)
     }
 
     /// Number and state.
+    #[inline]
     #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the word is made of these two"
+    )]
     pub const fn parts(self) -> (u32, u32) {
-        (self.index, self.serial)
+        (self.0 as u32, (self.0 >> u32::BITS) as u32)
+    }
+
+    /// Which record.
+    pub(crate) const fn index(self) -> u32 {
+        self.parts().0
+    }
+}
+
+impl std::fmt::Debug for ExtentId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (number, state) = self.parts();
+        write!(f, "ExtentId({number}, {state})")
     }
 }
 

@@ -135,17 +135,15 @@ impl Records {
 
     #[inline]
     pub(crate) fn id(&self, index: u32) -> ExtentId {
-        ExtentId {
-            index,
-            serial: self.at(index).serial,
-        }
+        ExtentId::from_parts(index, self.at(index).serial)
     }
 
     /// The record an id names, unless the id is stale or foreign.
     #[inline]
     pub(crate) fn resolve(&self, id: ExtentId) -> Option<&Record> {
-        let record = self.records.get(id.index as usize)?;
-        (record.serial == id.serial && record.state != VACANT).then_some(record)
+        let (index, serial) = id.parts();
+        let record = self.records.get(index as usize)?;
+        (record.serial == serial && record.state != VACANT).then_some(record)
     }
 
     /// Makes the extent live. `padding` is in bytes.

@@ -17,15 +17,15 @@ const TRIES: u32 = 8;
 pub(crate) struct Fit {
     /// Length, at least one.
     pub(crate) units: u32,
-    /// Alignment of the start, a power of two, at least one.
-    pub(crate) align: u32,
+    /// Alignment of the start, a power of two, less one.
+    pub(crate) mask: u32,
 }
 
 impl Fit {
     /// Where in the extent the request would start, if it fits.
     #[inline]
     pub(crate) fn start_in(self, record: &Record) -> Option<u32> {
-        let start = record.offset.checked_next_multiple_of(self.align)?;
+        let start = record.offset.checked_add(self.mask)? & !self.mask;
         let needed = start.checked_add(self.units)?;
         (needed <= record.end()).then_some(start)
     }
@@ -33,6 +33,9 @@ impl Fit {
     /// The extent to place the request in.
     #[inline]
     pub(crate) fn find(self, bins: &Bins, records: &Records) -> Option<u32> {
+        if bins.extents == 0 {
+            return None;
+        }
         let own = Bin::of(self.units);
         if let Some(found) = self.best_in(bins, records, own, TRIES) {
             return Some(found);
@@ -41,12 +44,18 @@ impl Fit {
         if let Some(found) = above.and_then(|bin| self.best_in(bins, records, bin, TRIES)) {
             return Some(found);
         }
-        let Some(largest) = self.units.checked_add(self.align - 1) else {
+        self.find_at_length(bins, records, own)
+    }
+
+    /// What is left to look at where the two likely bins yield nothing.
+    #[cold]
+    fn find_at_length(self, bins: &Bins, records: &Records, own: Bin) -> Option<u32> {
+        let Some(largest) = self.units.checked_add(self.mask) else {
             return self.search_from(bins, records, own, None);
         };
         // Everything above this bin fits wherever it starts.
         let last_unsure = Bin::of(largest);
-        if self.align > 1
+        if self.mask > 0
             && let Some(sure) = bins.first_from(last_unsure.above())
         {
             return self.best_in(bins, records, sure, TRIES);
@@ -76,19 +85,21 @@ impl Fit {
 
     #[inline]
     fn best_in(self, bins: &Bins, records: &Records, bin: Bin, tries: u32) -> Option<u32> {
-        let mut best: Option<(u32, u32, u32)> = None;
+        // Size before place, in one comparison.
+        let mut least = u64::MAX;
+        let mut best = NIL;
         let mut index = bins.head(bin);
         for _ in 0..tries {
             if index == NIL {
                 break;
             }
             let record = records.at(index);
-            if self.start_in(record).is_some() {
-                let candidate = (record.units, record.offset, index);
-                best = Some(best.map_or(candidate, |best| best.min(candidate)));
+            let key = u64::from(record.units) << u32::BITS | u64::from(record.offset);
+            if key < least && self.start_in(record).is_some() {
+                (least, best) = (key, index);
             }
             index = record.bin_next;
         }
-        best.map(|(_, _, index)| index)
+        (best != NIL).then_some(best)
     }
 }

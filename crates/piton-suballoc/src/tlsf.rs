@@ -118,6 +118,7 @@ impl Tlsf {
     ///
     /// What is left over of the extent stays in the domain, with the extent's stamp. `None` if no extent of the
     /// domain fits, or if `align` is no power of two. Zero bytes are served as one unit.
+    #[inline]
     pub fn allocate(&mut self, domain: Domain, bytes: u64, align: u64) -> Option<Chunk> {
         let fit = self.fit(bytes, align)?;
         let bins = self.domains.get(domain.index() as usize)?.as_ref()?;
@@ -143,12 +144,13 @@ impl Tlsf {
     ///
     /// # Errors
     /// [`ExtentError::NotLive`] if the id names no live chunk; nothing is changed.
+    #[inline]
     pub fn free(&mut self, id: ExtentId, domain: Domain, stamp: u64) -> Result<(), ExtentError> {
         let record = self.records.resolve(id).filter(|record| record.is_live());
         let record = record.ok_or(ExtentError::NotLive)?;
         let (units, padding) = (record.units, record.bin_prev);
         self.take_back(units, padding);
-        self.merge_into(id.index, domain, stamp);
+        self.merge_into(id.index(), domain, stamp);
         Ok(())
     }
 
@@ -171,8 +173,8 @@ impl Tlsf {
             return Err(too_short);
         }
         self.take_back(has, padding);
-        let rest = (units < has).then(|| self.records.split_high(id.index, units));
-        let chunk = self.hand_out(id.index, bytes, 0);
+        let rest = (units < has).then(|| self.records.split_high(id.index(), units));
+        let chunk = self.hand_out(id.index(), bytes, 0);
         let rest = rest.map(|rest| self.hand_out(rest, self.bytes(has - units), 0));
         Ok((chunk, rest))
     }
@@ -192,9 +194,9 @@ impl Tlsf {
             .resolve(id)
             .filter(|record| record.is_free_in(from));
         record.ok_or(ExtentError::NotFree)?;
-        let stamp = self.stamp(id.index, from);
-        self.unhang(id.index, from);
-        self.merge_into(id.index, to, stamp);
+        let stamp = self.stamp(id.index(), from);
+        self.unhang(id.index(), from);
+        self.merge_into(id.index(), to, stamp);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ impl Tlsf {
     #[must_use]
     pub fn extent_of(&self, id: ExtentId) -> Option<Extent> {
         self.records.resolve(id)?;
-        Some(self.extent(id.index))
+        Some(self.extent(id.index()))
     }
 
     /// The extent that ends where this one starts, in the same range; `None` for a stale id.
@@ -82,7 +82,7 @@ impl Tlsf {
     /// The extent that holds the unit `start`.
     fn find_from(&self, start: u32, from: Option<ExtentId>) -> Option<u32> {
         let mut index = match from {
-            Some(id) => self.records.resolve(id).map(|_| id.index)?,
+            Some(id) => self.records.resolve(id).map(|_| id.index())?,
             None => {
                 let span = self.ranges.iter().rfind(|span| span.offset <= start)?;
                 span.head

@@ -127,10 +127,10 @@ impl Tlsf {
             return None;
         }
         let units = bytes.div_ceil(self.unit()).max(1);
-        let align = align.div_ceil(self.unit());
+        let align = u32::try_from(align.div_ceil(self.unit())).ok()?;
         Some(Fit {
             units: u32::try_from(units).ok()?,
-            align: u32::try_from(align).ok()?,
+            mask: align - 1,
         })
     }
 

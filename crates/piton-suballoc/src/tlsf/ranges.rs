@@ -78,7 +78,7 @@ impl Tlsf {
         if range.bytes > most {
             return None;
         }
-        let (fit, index) = (self.fit(bytes, align)?, range.id.index);
+        let (fit, index) = (self.fit(bytes, align)?, range.id.index());
         let start = fit.start_in(self.records.at(index))?;
         self.open(index, domain);
         let index = self.carve(index, Domain::SHARED, start, fit.units);

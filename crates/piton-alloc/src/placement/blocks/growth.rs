@@ -219,14 +219,21 @@ impl DevicePool {
 
 /// Withdraws the smallest wholly free Block of at least `wanted` bytes, else the largest: fewest calls.
 fn withdraw_best(books: &mut Books, wanted: u64) -> Option<Block> {
-    let ranges = books.index.ranges();
-    let idle = [Region::IDLE, Region::Large.shared()].map(Some);
-    let free = ranges.filter(|range| idle.contains(&range.free_in));
-    let best = free.min_by_key(|range| match range.bytes {
+    let cost = |bytes: u64| match bytes {
         bytes if bytes < wanted => (true, u64::MAX - bytes),
         bytes => (false, bytes),
+    };
+    let idle = books.index.extents_by_stamp(Region::IDLE);
+    let best = idle.min_by_key(|block| (cost(block.bytes), block.offset));
+    let offset = best.map(|block| block.offset).or_else(|| {
+        // One that was just added, or one that was not taken back, is everyone's as yet.
+        let free_in = Some(Region::Large.shared());
+        let mut ranges = books.index.ranges();
+        ranges
+            .find(|range| range.free_in == free_in)
+            .map(|range| range.offset)
     })?;
-    books.withdraw(best.offset)
+    books.withdraw(offset)
 }
 
 #[cfg(all(test, loom))]
