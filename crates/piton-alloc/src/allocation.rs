@@ -7,6 +7,7 @@ use piton_suballoc::ExtentId;
 use piton_timeline::{Frontier, LaneId, Timepoint};
 
 use crate::adaptor::Tag;
+use crate::lane_word::LaneWord;
 use crate::region::Region;
 
 /// Which pool: a random number, so that an allocation of a pool that is gone is not taken for another's.
@@ -23,16 +24,89 @@ pub struct PoolId(pub(crate) u64);
 pub struct Allocation {
     pub(crate) pool: PoolId,
     pub(crate) id: ExtentId,
-    pub(crate) region: Region,
     pub(crate) ptr: DevicePtr,
     pub(crate) bytes: u64,
-    pub(crate) rounded: u64,
-    pub(crate) lane: Option<LaneId>,
-    pub(crate) tag: Option<Tag>,
+    pub(crate) about: About,
     /// The seq of its own lane's last use of the memory before; 0 if there is none.
     pub(crate) own: u64,
     /// What other lanes did with it, which is rare: so that a handle is small.
     pub(crate) others: Option<Box<OtherUses>>,
+}
+
+// A program keeps thousands of them and touches one at each allocation and free: one line of the cache, and no more.
+const _: () = assert!(size_of::<Allocation>() == 64);
+
+/// What else is known of an allocation, in two words.
+#[derive(Clone, Copy)]
+pub(crate) struct About {
+    lane: LaneWord,
+    /// The tag, above it the padding, above that the region and whether there is a tag.
+    rest: u64,
+}
+
+const PADDING_BITS: u32 = 30;
+const REGION_BIT: u32 = u32::BITS + PADDING_BITS;
+const TAG_BIT: u32 = REGION_BIT + 1;
+
+impl About {
+    /// Most bytes that rounding may add.
+    pub(crate) const MOST_PADDING: u64 = (1 << PADDING_BITS) - 1;
+
+    /// `padding` is at most [`MOST_PADDING`](Self::MOST_PADDING).
+    #[inline(always)]
+    pub(crate) fn new(
+        region: Region,
+        padding: u64,
+        lane: Option<LaneId>,
+        tag: Option<Tag>,
+    ) -> Self {
+        debug_assert!(padding <= Self::MOST_PADDING);
+        let padding = padding.min(Self::MOST_PADDING);
+        let (number, has_tag) = tag.map_or((0, 0), |tag| (tag.0, 1));
+        Self {
+            lane: LaneWord::new(lane),
+            rest: u64::from(number)
+                | padding << u32::BITS
+                | (region as u64) << REGION_BIT
+                | has_tag << TAG_BIT,
+        }
+    }
+
+    #[inline]
+    const fn tag(self) -> Option<Tag> {
+        #[expect(clippy::cast_possible_truncation, reason = "the tag is the lower half")]
+        let number = self.rest as u32;
+        if self.rest >> TAG_BIT & 1 == 1 {
+            Some(Tag(number))
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    const fn padding(self) -> u64 {
+        self.rest >> u32::BITS & Self::MOST_PADDING
+    }
+
+    #[inline]
+    const fn region(self) -> Region {
+        if self.rest >> REGION_BIT & 1 == Region::Small as u64 {
+            Region::Small
+        } else {
+            Region::Large
+        }
+    }
+}
+
+impl std::fmt::Debug for About {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("About")
+            .field("lane", &self.lane)
+            .field("tag", &self.tag())
+            .field("padding", &self.padding())
+            .field("region", &self.region())
+            .finish()
+    }
 }
 
 /// Uses by other lanes than its own, not known complete when an allocation was handed out.
@@ -78,7 +152,7 @@ impl Allocation {
     /// Bytes that belong to it: those asked for, rounded up.
     #[must_use]
     pub const fn rounded_bytes(&self) -> u64 {
-        self.rounded
+        self.bytes + self.about.padding()
     }
 
     /// The bytes asked for, as a range.
@@ -105,13 +179,19 @@ impl Allocation {
     /// The lane it was allocated for.
     #[must_use]
     pub const fn lane(&self) -> Option<LaneId> {
-        self.lane
+        self.about.lane.get()
     }
 
     /// What it was said to be for.
     #[must_use]
     pub const fn tag(&self) -> Option<Tag> {
-        self.tag
+        self.about.tag()
+    }
+
+    /// Where its memory belongs.
+    #[inline]
+    pub(crate) const fn region(&self) -> Region {
+        self.about.region()
     }
 
     /// Points that the lane must wait for before it touches the memory: enqueue the waits at once, before anything
@@ -127,7 +207,7 @@ impl Allocation {
     /// Its lane's last use of the memory before it was handed out.
     #[inline]
     pub(crate) fn own_use(&self) -> Option<Timepoint> {
-        let lane = self.lane.filter(|_| self.own > 0)?;
+        let lane = self.lane().filter(|_| self.own > 0)?;
         Some(Timepoint {
             lane,
             seq: self.own,
@@ -173,4 +253,31 @@ pub struct AllocationInfo {
     pub tag: Option<Tag>,
     /// The Block, or range of addresses, it lies in.
     pub block: DeviceRange,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_comes_back_whole() {
+        let lane = Some(LaneId {
+            index: 9,
+            generation: 4,
+        });
+        for padding in [0, 511, About::MOST_PADDING] {
+            for region in Region::ALL {
+                for (lane, tag) in [
+                    (None, None),
+                    (lane, Some(Tag(u32::MAX))),
+                    (lane, Some(Tag(0))),
+                ] {
+                    let about = About::new(region, padding, lane, tag);
+                    assert_eq!(about.padding(), padding);
+                    assert_eq!(about.region(), region);
+                    assert_eq!((about.lane.get(), about.tag()), (lane, tag));
+                }
+            }
+        }
+    }
 }

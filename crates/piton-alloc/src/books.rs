@@ -11,7 +11,7 @@ use piton_suballoc::{Chunk, ConfigError as IndexError, Domain, ExtentId, Tlsf};
 use piton_sync::atomic::Ordering;
 use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
 
-use crate::allocation::{Allocation, OtherUses, PoolId};
+use crate::allocation::{About, Allocation, OtherUses, PoolId};
 use crate::block::{Block, Blocks};
 use crate::config::Settings;
 use crate::deferred::Deferred;
@@ -162,12 +162,14 @@ impl Books {
         let allocation = Allocation {
             pool: self.pool,
             id: chunk.id,
-            region,
             ptr,
             bytes: request.bytes,
-            rounded: chunk.bytes,
-            lane: request.lane,
-            tag: request.tag,
+            about: About::new(
+                region,
+                chunk.bytes - request.bytes,
+                request.lane,
+                request.tag,
+            ),
             own,
             others,
         };
@@ -186,8 +188,8 @@ impl Books {
 
     /// Takes an allocation back; `false` if it is not live.
     pub(crate) fn give_back(&mut self, allocation: &Allocation, disposal: Disposal) -> bool {
-        let (id, rounded) = (allocation.id, allocation.rounded);
-        let is_live = self.dispose(id, rounded, allocation.region, disposal);
+        let (id, rounded) = (allocation.id, allocation.rounded_bytes());
+        let is_live = self.dispose(id, rounded, allocation.region(), disposal);
         if is_live {
             self.note_freed(allocation);
         }
@@ -249,7 +251,11 @@ impl Books {
     #[inline(always)]
     pub(crate) fn note_taken_back(&mut self, allocation: &Allocation) {
         self.directory.withdraw(allocation.id);
-        self.note(MemoryEventKind::Freed, allocation.range(), allocation.lane);
+        self.note(
+            MemoryEventKind::Freed,
+            allocation.range(),
+            allocation.lane(),
+        );
         self.set_live(self.live - allocation.bytes);
         self.allocations -= 1;
     }

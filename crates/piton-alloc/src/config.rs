@@ -5,6 +5,7 @@
 
 use piton_suballoc::Tlsf;
 
+use crate::allocation::About;
 use crate::error::ConfigError;
 use crate::events::MAX_EVENTS;
 use crate::source::BlockSource;
@@ -170,11 +171,13 @@ impl Settings {
         let page = page_bytes(config, source)?;
         let max_align = source.alignment();
         let unit = config.alignment;
-        if !unit.is_power_of_two() || !(MIN_ALIGNMENT..=max_align).contains(&unit) {
+        // Rounding adds less than a unit.
+        let maximum = max_align.min(About::MOST_PADDING + 1);
+        if !unit.is_power_of_two() || !(MIN_ALIGNMENT..=maximum).contains(&unit) {
             return Err(ConfigError::Alignment {
                 given: unit,
                 minimum: MIN_ALIGNMENT,
-                maximum: max_align,
+                maximum,
             });
         }
         let block_multiple = page.unwrap_or_else(|| source.granularity()).max(max_align);

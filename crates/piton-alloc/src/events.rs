@@ -8,6 +8,8 @@ use std::ops::Range;
 use piton_driver::{DevicePtr, DeviceRange};
 use piton_timeline::LaneId;
 
+use crate::lane_word::LaneWord;
+
 /// Most events a pool can be told to remember.
 pub(crate) const MAX_EVENTS: u32 = 1 << 24;
 
@@ -55,14 +57,8 @@ struct Kept {
     clock_and_kind: u64,
     ptr: DevicePtr,
     bytes: u64,
-    /// `NO_LANE` without one.
-    lane: LaneId,
+    lane: LaneWord,
 }
-
-const NO_LANE: LaneId = LaneId {
-    index: u32::MAX,
-    generation: u32::MAX,
-};
 
 const KIND_BITS: u32 = 3;
 
@@ -88,7 +84,7 @@ impl Kept {
             kind: kind.copied().unwrap_or(MemoryEventKind::Allocated),
             ptr: self.ptr,
             bytes: self.bytes,
-            lane: (self.lane != NO_LANE).then_some(self.lane),
+            lane: self.lane.get(),
         }
     }
 }
@@ -139,7 +135,7 @@ impl EventRing {
     ) {
         self.next += 1;
         let clock_and_kind = clock << KIND_BITS | kind as u64;
-        let lane = lane.unwrap_or(NO_LANE);
+        let lane = LaneWord::new(lane);
         if self.is_full
             && let Some(kept) = self.events.get_mut(self.oldest)
         {
@@ -224,6 +220,31 @@ mod tests {
         let events = ring.to_vec();
         assert!(events.iter().all(|event| event.number == event.bytes));
         events.iter().map(|event| event.number).collect()
+    }
+
+    #[test]
+    fn an_event_is_told_as_it_was_noted() {
+        let lane = LaneId {
+            index: 3,
+            generation: 1,
+        };
+        let mut ring = EventRing::new(16);
+        for (kind, lane) in MemoryEventKind::ALL
+            .into_iter()
+            .zip([Some(lane), None].into_iter().cycle())
+        {
+            let range = DeviceRange {
+                start: DevicePtr::new(1 << 40),
+                bytes: u64::MAX,
+            };
+            ring.push_at(1 << 50, kind, range, lane);
+            let told = ring.to_vec().pop().unwrap();
+            assert_eq!((told.kind, told.lane), (kind, lane));
+            assert_eq!(
+                (told.clock, told.ptr, told.bytes),
+                (1 << 50, range.start, range.bytes)
+            );
+        }
     }
 
     #[test]

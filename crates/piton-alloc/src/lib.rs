@@ -104,6 +104,7 @@ mod events;
 mod fragmentation;
 mod front;
 mod ladder;
+mod lane_word;
 mod lookup;
 mod owned;
 mod placement;

@@ -172,7 +172,7 @@ impl DevicePool {
         allocation: &Allocation,
         last_uses: &Frontier,
     ) -> Option<(Domain, Option<Timepoint>)> {
-        let region = allocation.region;
+        let region = allocation.region();
         match LastUse::of(allocation, last_uses) {
             LastUse::None => Some((region.shared(), None)),
             LastUse::At(point) if self.timeline.is_known_complete(point) => {
@@ -191,7 +191,7 @@ impl DevicePool {
         last_uses: Frontier,
     ) -> Result<(), FreeError> {
         let uses = reuse::uses_to_respect(&allocation, last_uses);
-        let disposal = Disposal::of(&uses, allocation.region, &self.timeline);
+        let disposal = Disposal::of(&uses, allocation.region(), &self.timeline);
         if self.books.lock().give_back(&allocation, disposal) {
             Ok(())
         } else {

@@ -45,7 +45,7 @@ impl Disposal {
 /// All uses of an allocation's memory that reuse must respect, given the allocation's own last uses.
 pub(crate) fn uses_to_respect(allocation: &Allocation, last_uses: Frontier) -> Frontier {
     let used_by_its_lane = |lane: LaneId| last_uses.points().iter().any(|point| point.lane == lane);
-    if allocation.lane.is_some_and(used_by_its_lane) {
+    if allocation.lane().is_some_and(used_by_its_lane) {
         return last_uses;
     }
     let mut uses = last_uses;
@@ -79,7 +79,7 @@ impl LastUse {
         match (last_uses.points(), allocation.own_use()) {
             ([], None) => Self::None,
             ([], Some(own)) => Self::At(own),
-            ([point], own) if own.is_none() || allocation.lane == Some(point.lane) => {
+            ([point], own) if own.is_none() || allocation.lane() == Some(point.lane) => {
                 Self::At(*point)
             }
             _ => Self::Several,

@@ -3,7 +3,7 @@
 use piton_driver::DevicePtr;
 use piton_suballoc::Chunk;
 
-use crate::allocation::Allocation;
+use crate::allocation::{About, Allocation};
 use crate::books::Books;
 use crate::lookup::Record;
 use crate::pool::DevicePool;
@@ -17,7 +17,7 @@ impl DevicePool {
         allocation: Allocation,
         bytes: u64,
     ) -> Result<(Allocation, Option<Allocation>), Allocation> {
-        let is_plain = allocation.lane.is_none() && allocation.others.is_none();
+        let is_plain = allocation.lane().is_none() && allocation.others.is_none();
         let fits = bytes > 0 && bytes.is_multiple_of(self.settings.unit);
         if allocation.pool != self.id || !is_plain || !fits {
             return Err(allocation);
@@ -48,19 +48,16 @@ impl Books {
         let record = Record {
             ptr,
             bytes: chunk.bytes,
-            lane: whole.lane,
-            tag: whole.tag,
+            lane: whole.lane(),
+            tag: whole.tag(),
         };
         self.note_handed_out(chunk, &record);
         Allocation {
             pool: whole.pool,
             id: chunk.id,
-            region: whole.region,
             ptr,
             bytes: chunk.bytes,
-            rounded: chunk.bytes,
-            lane: whole.lane,
-            tag: whole.tag,
+            about: About::new(whole.region(), 0, whole.lane(), whole.tag()),
             own: whole.own,
             others: None,
         }

@@ -2,7 +2,7 @@
 
 use super::shelf::{Front, shelf_of};
 use super::{Cell, Item, MOST_EACH};
-use crate::allocation::Allocation;
+use crate::allocation::{About, Allocation};
 use crate::pool::DevicePool;
 use crate::request::Request;
 use crate::reuse::LastUse;
@@ -29,12 +29,14 @@ impl DevicePool {
         Some(Allocation {
             pool: self.id,
             id: item.id,
-            region: item.region,
             ptr: item.ptr,
             bytes: request.bytes,
-            rounded: item.rounded,
-            lane: request.lane,
-            tag: request.tag,
+            about: About::new(
+                item.region,
+                item.rounded - request.bytes,
+                request.lane,
+                request.tag,
+            ),
             own: item.seq,
             others: None,
         })
@@ -43,7 +45,7 @@ impl DevicePool {
     /// Shelves an allocation whose last use is known to be on its own lane, if it is likely to be asked for again.
     #[inline]
     pub(crate) fn give_to_front(&self, allocation: &Allocation, last: LastUse) -> bool {
-        let Some(lane) = allocation.lane else {
+        let Some(lane) = allocation.lane() else {
             return false;
         };
         let seq = match last {
@@ -55,15 +57,15 @@ impl DevicePool {
             return false;
         };
         let hint = cell.hint(allocation.bytes);
-        if !hint.welcomes(allocation.bytes) || allocation.rounded > MOST_EACH {
+        if !hint.welcomes(allocation.bytes) || allocation.rounded_bytes() > MOST_EACH {
             return false;
         }
         let item = Item {
             id: allocation.id,
             ptr: allocation.ptr,
-            rounded: allocation.rounded,
+            rounded: allocation.rounded_bytes(),
             seq,
-            region: allocation.region,
+            region: allocation.region(),
         };
         let inside = cell.gate.try_enter();
         inside.is_some_and(|mut inside| {

@@ -10,7 +10,7 @@ use piton_timeline::{Frontier, LaneId, Reuse, Timeline};
 
 use super::recording::stream_of;
 use crate::adaptor::Tag;
-use crate::allocation::{Allocation, AllocationId, AllocationInfo, OtherUses, PoolId};
+use crate::allocation::{About, Allocation, AllocationId, AllocationInfo, OtherUses, PoolId};
 use crate::config::CrossLane;
 use crate::pool::DevicePool;
 use crate::region::Region;
@@ -157,6 +157,10 @@ impl Serving {
             Reuse::No => return None,
         };
         let rounded = self.cursor.plan().requests().get(number as usize)?.bytes;
+        let padding = rounded.checked_sub(request.bytes)?;
+        if padding > About::MOST_PADDING {
+            return None;
+        }
         let (own, others) = OtherUses::split(request.lane, wait, earlier);
         self.live += rounded;
         let id = ExtentId::from_parts(number, self.number);
@@ -169,12 +173,9 @@ impl Serving {
         Some(Allocation {
             pool: self.pool,
             id,
-            region: Region::Large,
             ptr,
             bytes: request.bytes,
-            rounded,
-            lane: request.lane,
-            tag: request.tag,
+            about: About::new(Region::Large, padding, request.lane, request.tag),
             own,
             others,
         })
@@ -213,7 +214,7 @@ impl Serving {
         if region != self.number || !self.cursor.free(number) {
             return false;
         }
-        self.live -= allocation.rounded;
+        self.live -= allocation.rounded_bytes();
         let points = uses.points().iter().copied();
         let pending = points.filter(|point| !timeline.is_known_complete(*point));
         if let Some(uses) = self.uses.get_mut(number as usize) {

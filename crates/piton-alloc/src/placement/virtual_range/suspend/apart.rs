@@ -132,11 +132,11 @@ impl Books {
 
     pub(super) fn discard(&mut self, allocation: &Allocation) {
         // Live until here, so neither fails.
-        let Ok((chunk, _)) = self.index.cut(allocation.id, allocation.rounded) else {
+        let Ok((chunk, _)) = self.index.cut(allocation.id, allocation.rounded_bytes()) else {
             return;
         };
         self.note_freed(allocation);
         self.suspended.live -= self.hollow_in(chunk.offset, chunk.bytes);
-        self.give_back_stretches(chunk, allocation.region, || Disposal::Anyone);
+        self.give_back_stretches(chunk, allocation.region(), || Disposal::Anyone);
     }
 }
