@@ -96,6 +96,7 @@ mod adaptor;
 mod allocation;
 mod block;
 mod books;
+mod books_lock;
 mod check;
 mod config;
 mod deferred;

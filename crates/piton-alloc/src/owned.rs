@@ -1,7 +1,8 @@
 //! A pool with one owner: the same pool, without the price of being shared.
 //!
-//! Who has the pool for themselves needs no lock and no front: `&mut self` says that nobody else is there. The books are
-//! reached through the lock without locking it. What takes longer than the first look (recovery, the source) is the
+//! Who has the pool for themselves needs no lock: `&mut self` says that nobody else is there, and the books are
+//! reached through the lock without locking it. Fronts serve the one owner as well, since taking a chunk of just the right
+//! size off a shelf is less than a search. What takes longer than the first look (recovery, the source) is the
 //! shared pool's own way.
 
 use std::ops::Deref;
@@ -12,6 +13,7 @@ use crate::allocation::Allocation;
 use crate::error::{AllocError, FreeError};
 use crate::pool::DevicePool;
 use crate::request::Request;
+use crate::reuse::LastUse;
 
 /// A [`DevicePool`] of one owner: its short way takes no lock. It goes from thread to thread, and is used by one at a
 /// time; [`OwnedPool::into_shared`] makes it a pool for all.
@@ -27,6 +29,9 @@ impl OwnedPool {
         let pool = &mut self.0;
         pool.source.status()?;
         pool.admit(&request)?;
+        if let Some(found) = pool.take_from_front(&request) {
+            return Ok(found);
+        }
         let region = pool.placement.region_of(request.bytes);
         let books = pool.books.get_mut();
         if let Some(found) = books.take_at_once(&request, region, &pool.timeline) {
@@ -44,6 +49,9 @@ impl OwnedPool {
         let pool = &mut self.0;
         if allocation.pool != pool.id {
             return Err(pool.refusal(allocation));
+        }
+        if pool.give_to_front(&allocation, LastUse::of(&allocation, &last_uses)) {
+            return Ok(());
         }
         let Some((domain, last)) = pool.place_of(&allocation, &last_uses) else {
             return pool.free_of_several(allocation, last_uses);

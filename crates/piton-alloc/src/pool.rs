@@ -13,6 +13,7 @@ use piton_timeline::{Frontier, Timeline, Timepoint};
 
 use crate::allocation::{Allocation, AllocationInfo, PoolId};
 use crate::books::Books;
+use crate::books_lock::BooksLock;
 use crate::check::Inconsistency;
 use crate::config::{MemoryPoolConfig, Settings};
 use crate::error::{AllocError, ConfigError, FreeError, FreeErrorKind, FullNow};
@@ -41,7 +42,7 @@ pub struct DevicePool {
     pub(crate) settings: Settings,
     /// Held by whoever calls the source. Before `books`.
     pub(crate) turn: Mutex<()>,
-    pub(crate) books: Mutex<Books>,
+    pub(crate) books: BooksLock<Books>,
     pub(crate) placement: Placement,
     pub(crate) callback: Mutex<Option<OutOfMemoryCallback>>,
     /// What lanes freed last, at hand for them.
@@ -89,7 +90,7 @@ impl DevicePool {
             timeline,
             settings,
             turn: Mutex::new(()),
-            books: Mutex::new(books),
+            books: BooksLock::new(books),
             placement,
             callback: Mutex::new(None),
             fronts,
@@ -126,7 +127,7 @@ impl DevicePool {
             return Ok(found);
         }
         let region = self.placement.region_of(request.bytes);
-        let mut books = self.books.lock();
+        let mut books = self.books.lock_briefly();
         if let Some(found) = books.take_at_once(&request, region, &self.timeline) {
             books.counters.hits += 1;
             return Ok(found);
@@ -155,7 +156,7 @@ impl DevicePool {
         };
         if self
             .books
-            .lock()
+            .lock_briefly()
             .give_back_simply(&allocation, domain, last)
         {
             Ok(())

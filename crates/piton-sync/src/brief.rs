@@ -12,7 +12,7 @@
 //! # Protocol
 //! | word | written by | order |
 //! |---|---|---|
-//! | `is_taken` | [`lock`](Brief::lock), by a compare-exchange from `false` | Acquire; pairs with the store of the holder before |
+//! | `is_taken` | [`lock`](Brief::lock) and [`try_lock`](Brief::try_lock), by a compare-exchange from `false` | Acquire; pairs with the store of the holder before |
 //! | | the guard's drop, with `false` | Release, after the last look at the value |
 //! | the value | whoever holds the lock | plain |
 //!
@@ -84,6 +84,24 @@ impl<T> Brief<T> {
             lock: self,
             stays: PhantomData,
         }
+    }
+
+    /// The lock if nobody has it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<BriefGuard<'_, T>> {
+        self.take().then(|| BriefGuard {
+            lock: self,
+            stays: PhantomData,
+        })
+    }
+
+    /// The value, of who has the lock for themselves.
+    #[inline]
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.with_mut(|value| {
+            // SAFETY: borrowed alone, so there is no guard.
+            unsafe { &mut *value }
+        })
     }
 
     #[inline]
@@ -200,6 +218,16 @@ mod loom_tests {
 mod tests {
     use super::*;
     use std::sync::Arc;
+
+    #[test]
+    fn who_only_tries_has_it_when_nobody_else_does() {
+        let mut lock = Brief::new(1);
+        let held = lock.try_lock();
+        assert!(held.is_some() && lock.try_lock().is_none());
+        drop(held);
+        *lock.get_mut() += 1;
+        assert_eq!(lock.try_lock().as_deref(), Some(&2));
+    }
 
     #[test]
     fn many_threads_lose_no_count() {

@@ -38,7 +38,7 @@ impl DevicePool {
         let Some(lane) = front.lane.filter(|_| front.len_of(at) > 0) else {
             return;
         };
-        let mut books = self.books.lock();
+        let mut books = self.books.lock_briefly();
         for (bytes, item) in front.clear(at, count, cell) {
             books.take_in(bytes, &item, lane, &self.timeline);
         }
