@@ -1,7 +1,11 @@
 //! Walking everything a pool holds and asserting what must be true of it.
 
 use crate::{
-    core::Core, magazine::Depot, regions::end_of, span::Span, thread_cache, tickets::Ticket,
+    core::{self, Core},
+    magazine::Depot,
+    regions::end_of,
+    span::Span,
+    tickets::Ticket,
 };
 use piton_suballoc::{Inconsistency, SizeClass};
 use thiserror::Error;
@@ -53,9 +57,9 @@ pub enum PinnedInconsistency {
     Slab(Inconsistency),
 }
 
-/// Exact only while no other thread is in a call of the pool. What other threads keep is counted and not walked.
+/// Exact only while no other thread is in a call of the pool.
 pub(crate) fn check(core: &Ticket<Core>) -> Result<(), PinnedInconsistency> {
-    thread_cache::flush(core);
+    core::recall(core);
     let mut at_rest = core.walk_depots()?;
     core.pending.for_each(|record| at_rest.push(record.span));
     check_disjoint(&mut at_rest)?;

@@ -2,7 +2,7 @@
 //!
 //! # The idea
 //! A counter that all threads write costs more than the allocation it counts. So each thread has counters of its own,
-//! which it alone writes, by a plain load and store, and anybody reads. When a thread ends, what it counted is added to
+//! written by a plain load and store by who has what the thread keeps (mostly the thread), and anybody reads. When a thread ends, what it counted is added to
 //! the counters of those that have ended, under the lock under which they are summed, so that no reader sees a thread
 //! twice or not at all.
 //!
@@ -73,26 +73,26 @@ impl AddAssign for ClassCount {
 }
 
 impl ClassCounters {
-    /// A block went out for a request of `asked` bytes. By the thread these counters are of.
+    /// A block went out for a request of `asked` bytes. By who has what the thread keeps.
     #[inline]
     pub(crate) fn hand_out(&self, asked: u64) {
         bump(&self.handed_out, 1);
         bump(&self.requested, asked);
     }
 
-    /// A block was dropped. By the thread these counters are of.
+    /// A block was dropped. By who has what the thread keeps.
     #[inline]
     pub(crate) fn take_back(&self, asked: u64) {
         bump(&self.taken_back, 1);
         bump(&self.returned, asked);
     }
 
-    /// `blocks` came into the magazine. By the thread these counters are of.
+    /// `blocks` came into the magazine. By who has what the thread keeps.
     pub(crate) fn came(&self, blocks: usize) {
         bump(&self.exchanged, blocks as u64);
     }
 
-    /// `blocks` left the magazine. By the thread these counters are of.
+    /// `blocks` left the magazine. By who has what the thread keeps.
     pub(crate) fn left(&self, blocks: usize) {
         bump(&self.exchanged, (blocks as u64).wrapping_neg());
     }

@@ -43,14 +43,14 @@ pub struct PinnedPoolConfig {
 }
 
 impl Default for PinnedPoolConfig {
-    /// At most 16 GiB in slabs of 4 MiB, locked; exact sizes above 32 MiB; a thread keeps up to 8 MiB of a class.
+    /// At most 16 GiB in slabs of 4 MiB, locked; exact sizes above 32 MiB; a thread keeps up to 32 MiB of a class.
     fn default() -> Self {
         Self {
             cap_bytes: 16 << 30,
             slab_bytes: 4 << 20,
             large_above_bytes: 32 << 20,
             queue_blocks: 1024,
-            magazine_bytes: 8 << 20,
+            magazine_bytes: 32 << 20,
             ahead_bytes: 0,
             keep_bytes: 0,
             decay_rounds: 8,
@@ -65,7 +65,7 @@ impl PinnedPoolConfig {
     const MAX_SLAB: u64 = 1 << 30;
     const MAX_QUEUE: u32 = 1 << 16;
     /// Half a magazine of small blocks: more would be kept idle for no gain, see `docs/benchmarks.md`.
-    const MAX_HALF: u64 = 32;
+    const MAX_HALF: u64 = 64;
 
     /// How many blocks of `class` make half a magazine; none if a thread keeps none of them.
     pub(crate) fn half_magazine(&self, class: SizeClass) -> Option<usize> {

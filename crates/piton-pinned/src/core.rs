@@ -14,13 +14,13 @@
 //!                                     | no              |
 //!                                  pending -------------+ when complete
 //! ```
-//! Lock order: the list of bells, then a bell's; each of the depots', the counters', the pending list's and the regions'
-//! locks is held alone. No driver call is made under any.
+//! Lock order: the list of bells, then a bell's; each of the depots', the counters', the caches', the pending list's and the
+//! regions' locks is held alone. No driver call is made under any.
 //!
 //! # How a pool ends
 //! The pool's handles have a ticket between them, each block has one, and so has each thread that keeps something of
-//! the pool. When the last handle goes, the pool is *closed*: a block that is dropped from then on goes to its depot,
-//! and the thread that drops it gives up what it keeps. With the last ticket the memory goes back.
+//! the pool. When the last handle goes, the pool is *closed*: what threads keep is taken from them, tickets too, and a block
+//! that is dropped from then on goes to its depot. With the last ticket the memory goes back.
 
 #![expect(
     unsafe_code,
@@ -28,7 +28,7 @@
 )]
 
 use crate::{
-    Leftovers, PinnedError, PinnedPoolConfig,
+    Leftovers, PinnedBlock, PinnedError, PinnedPoolConfig,
     class_counts::AllCounters,
     config::PAGE,
     events::Events,
@@ -43,13 +43,13 @@ use crate::{
     request::Request,
     source::Source,
     span::{RegionId, Span},
-    thread_cache,
+    thread_cache::{self, PoolCaches},
     tickets::Ticket,
 };
 use piton_driver::{ErrorKind, HostAllocation};
 use piton_sync::{
-    CachePadded, Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+    Mutex,
+    atomic::{AtomicBool, Ordering},
 };
 use piton_timeline::{Frontier, Timeline};
 use std::{collections::BTreeMap, sync::Arc};
@@ -67,9 +67,9 @@ pub(crate) struct Core {
     pub(crate) depots: Vec<Depot<Box<Record>>>,
     /// How many blocks make half a magazine, for the classes that threads keep.
     pub(crate) halves: Vec<usize>,
-    /// Grows when threads are to give up what they keep.
-    pub(crate) recall: CachePadded<AtomicU64>,
-    closed: CachePadded<AtomicBool>,
+    /// What threads keep.
+    pub(crate) caches: PoolCaches,
+    pub(crate) closed: Arc<AtomicBool>,
     /// The bells of keepers.
     bells: Mutex<Vec<Arc<Bell>>>,
     pub(crate) pending: Pending<Box<Record>>,
@@ -106,8 +106,8 @@ impl Core {
                 .map(|class| Depot::new(batches(class)))
                 .collect(),
             halves,
-            recall: CachePadded::new(AtomicU64::new(0)),
-            closed: CachePadded::new(AtomicBool::new(false)),
+            caches: PoolCaches::default(),
+            closed: Arc::new(AtomicBool::new(false)),
             bells: Mutex::new(Vec::new()),
             pending: Pending::new(),
             regions: Mutex::new(Regions::new()?),
@@ -115,7 +115,6 @@ impl Core {
     }
 
     /// Whether the last handle has gone.
-    #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
@@ -160,8 +159,8 @@ impl Core {
     }
 
     /// Puts everything free back into the books, where neighbours merge, then gives regions of which nothing is out
-    /// back to the driver until at most `keep` bytes are held. Returns the bytes given back. What threads keep is
-    /// theirs: see [`trim`].
+    /// back to the driver until at most `keep` bytes are held. Returns the bytes given back. What threads keep stays: see
+    /// [`trim`].
     fn release(&self, keep: u64) -> u64 {
         self.collect();
         self.empty_depots();
@@ -185,14 +184,14 @@ impl Core {
         record
     }
 
-    /// Memory for a request out of what depots hold, if that is enough and so much of all there is that it had better be
-    /// merged than added to.
+    /// Memory for a request out of what depots hold and threads keep, if that is enough and so much of all there is that it
+    /// had better be merged than added to.
     fn take_merged(&self, request: &Request) -> Option<Span> {
         let held = self.regions.lock().held();
-        let free = self.depot_bytes();
-        if request.class.is_none() || free < request.bytes.max(held / 4) {
+        if request.class.is_none() || self.cached_bytes() < request.bytes.max(held / 4) {
             return None;
         }
+        self.caches.recall(self);
         self.empty_depots();
         self.take_cut(request)
     }
@@ -275,6 +274,19 @@ impl Core {
     }
 }
 
+/// Takes a block for a request that is the commonest kind, if this thread or the depot has one; see the picture above. In a
+/// fork there is none.
+#[inline]
+pub(crate) fn take_common(core: &Ticket<Core>, asked: usize) -> Option<PinnedBlock> {
+    let class = Request::common(asked, &core.config)?;
+    if core.timeline.is_forked() {
+        return None;
+    }
+    let asked = asked as u64;
+    let taken = thread_cache::take(core, class.index(), asked)?;
+    Some(PinnedBlock::new(taken, Label::new(asked, Some(class))))
+}
+
 /// Takes memory for a request; see the picture above.
 ///
 /// # Errors
@@ -354,12 +366,17 @@ fn make_room(core: &Ticket<Core>, request: &Request, error: &PinnedError) -> boo
     given_back > 0 || free
 }
 
-/// Gives memory back as [`Core::release`] does, after what this thread keeps has gone to the depots. Other threads are
-/// asked for theirs, and give it at their next call.
+/// Gives memory back as [`Core::release`] does, after what threads keep has gone to the depots. What one keeps that is in a
+/// call stays; it gives it up at its next.
 pub(crate) fn trim(core: &Ticket<Core>, keep: u64) -> u64 {
-    core.recall.fetch_add(1, Ordering::Relaxed);
-    thread_cache::flush(core);
+    recall(core);
     core.release(keep)
+}
+
+/// Has what threads keep given to the depots.
+pub(crate) fn recall(core: &Ticket<Core>) {
+    thread_cache::flush(core);
+    core.caches.recall(core);
 }
 
 /// Takes a block back. It may be handed out again once its uses are complete.
@@ -376,12 +393,12 @@ pub(crate) fn give_back(core: Ticket<Core>, record: Box<Record>, label: &Label) 
 #[inline]
 fn give_back_free(core: Ticket<Core>, record: Box<Record>, label: &Label) {
     match label.class() {
-        Some(class) if !core.is_closed() => {
+        Some(class) => {
             if let Err((record, core)) = thread_cache::give(core, record, class, label.asked()) {
                 give_to_all(core, record, label);
             }
         }
-        _ => give_to_all(core, record, label),
+        None => give_to_all(core, record, label),
     }
 }
 
@@ -412,12 +429,12 @@ fn note_back(core: &Ticket<Core>, record: &Record, label: &Label) {
     thread_cache::note_back(core, &record.span, label.asked());
 }
 
-/// The last handle has gone: what threads keep is to be given up.
+/// The last handle has gone: what threads keep is taken.
 pub(crate) fn close(core: &Ticket<Core>) {
     core.closed.store(true, Ordering::Relaxed);
-    core.recall.fetch_add(1, Ordering::Relaxed);
     core.ring();
     thread_cache::forget(core);
+    core.caches.end();
 }
 
 /// Whether giving memory back may help.

@@ -116,3 +116,13 @@ pub enum PinnedError {
     #[error(transparent)]
     Driver(#[from] DriverError),
 }
+
+impl PinnedError {
+    /// There is no memory to be registered.
+    pub(crate) fn nothing() -> Self {
+        Self::InvalidSize {
+            given: 0,
+            maximum: isize::MAX as u64,
+        }
+    }
+}

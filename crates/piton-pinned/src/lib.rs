@@ -23,7 +23,7 @@
 //! | have elements that grow and shrink as a `Vec`'s; read and write them as a file | [`PinnedVec`] |
 //! | have memory ready before it is asked for, and given back when it is not | [`PinnedPool::tend`], [`Keeper`] |
 //! | say that a command uses it | [`PinnedBlock::record_read`], [`PinnedBlock::record_write`] |
-//! | let a device copy from memory I have already | [`PinnedPool::register`] |
+//! | let a device copy from memory I have already | [`PinnedPool::register`], [`PinnedPool::lend`] |
 //! | copy through a few chunks of it | [`StagingRing`] |
 //! | give memory back to the system | [`PinnedPool::trim`] |
 //! | drop everything while devices are at work | [`Leftovers`] |
@@ -82,12 +82,14 @@ mod interop_bytes;
 mod keeper;
 mod label;
 mod leftovers;
+mod lent;
 mod magazine;
 mod node;
 mod pages;
 mod pending;
 mod pinned_vec;
 mod pool;
+mod recall;
 mod record;
 mod regions;
 mod registered;
@@ -107,6 +109,7 @@ pub use config::PinnedPoolConfig;
 pub use error::PinnedError;
 pub use keeper::Keeper;
 pub use leftovers::Leftovers;
+pub use lent::LentMemory;
 pub use pages::HostPages;
 pub use pinned_vec::PinnedVec;
 pub use pool::PinnedPool;

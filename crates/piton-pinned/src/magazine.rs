@@ -24,6 +24,8 @@ pub(crate) type Batch<T> = Vec<T>;
 pub(crate) struct Magazine<T> {
     loaded: Batch<T>,
     other: Batch<T>,
+    /// Room for a stack, of one that was emptied: blocks come and go without the heap being asked.
+    room: Batch<T>,
     /// Most items of each stack.
     half: usize,
 }
@@ -34,6 +36,7 @@ impl<T> Magazine<T> {
         Self {
             loaded: Vec::new(),
             other: Vec::new(),
+            room: Vec::new(),
             half,
         }
     }
@@ -61,7 +64,12 @@ impl<T> Magazine<T> {
     /// Keeps a batch that came from the depot. Only an empty magazine asks for one.
     pub(crate) fn load(&mut self, batch: Batch<T>) {
         debug_assert!(self.loaded.is_empty() && self.other.is_empty());
-        self.loaded = batch;
+        self.room = std::mem::replace(&mut self.loaded, batch);
+    }
+
+    /// Items in it.
+    pub(crate) fn len(&self) -> usize {
+        self.loaded.len() + self.other.len()
     }
 
     /// Gives up everything it has, in at most two batches.
@@ -80,7 +88,8 @@ impl<T> Magazine<T> {
             self.loaded.reserve_exact(self.half);
             return None;
         }
-        let room = Vec::with_capacity(self.half);
+        let mut room = std::mem::take(&mut self.room);
+        room.reserve_exact(self.half);
         Some(std::mem::replace(&mut self.loaded, room))
     }
 }

@@ -80,7 +80,10 @@ impl PinnedPool {
     /// fork of the process, nothing is had. That the device is lost is told where neither the thread nor the depot
     /// has a block: what they have is host memory, as good as before.
     pub fn allocate(&self, bytes: usize) -> Result<PinnedBlock, PinnedError> {
-        self.allocate_aligned(bytes, 1)
+        match core::take_common(self.core(), bytes) {
+            Some(block) => Ok(block),
+            None => self.allocate_aligned(bytes, 1),
+        }
     }
 
     /// As [`allocate`](Self::allocate), at a multiple of `alignment` bytes: a power of two up to 4096. More than 64
@@ -120,12 +123,8 @@ impl PinnedPool {
         &self,
         memory: impl Into<Box<[T]>>,
     ) -> Result<RegisteredMemory<T>, Refused<Box<[T]>>> {
-        RegisteredMemory::new(
-            memory.into(),
-            Arc::clone(&self.core().source),
-            Arc::clone(&self.core().timeline),
-            self.core().leftovers.clone(),
-        )
+        let (source, timeline) = self.shared();
+        RegisteredMemory::new(memory.into(), source, timeline, self.leftovers())
     }
 
     /// Makes blocks whose last uses have become complete available. Happens by itself when a request finds its
@@ -135,7 +134,8 @@ impl PinnedPool {
     }
 
     /// Gives memory of which no byte is in use back to the driver, until at most `keep_bytes` are held. Returns the bytes
-    /// given back. What other threads keep they give up at their next call, for the next trim to find. Calls the driver, which may block; its refusals go to the device's error slot.
+    /// given back. What a thread keeps that is in a call of the pool it gives up at its next, for the next trim to find. Calls
+    /// the driver, which may block; its refusals go to the device's error slot.
     pub fn trim(&self, keep_bytes: u64) -> u64 {
         self.core().leftovers.sweep();
         core::trim(self.core(), keep_bytes)
@@ -181,7 +181,8 @@ impl PinnedPool {
         thread_cache::flush(self.core());
     }
 
-    /// Walks everything the pool holds, but what other threads keep. Exact only while no other thread is in a call of the pool.
+    /// Walks everything the pool holds, after what threads keep was taken from them. Exact only while no other thread is in a
+    /// call of the pool; what threads keep is counted and not walked where the system cannot tell whether they are.
     ///
     /// # Errors
     /// What does not add up.
@@ -208,6 +209,12 @@ impl PinnedPool {
     /// Where memory goes that a device still uses when the pool's last handle is dropped.
     pub fn leftovers(&self) -> Leftovers {
         self.core().leftovers.clone()
+    }
+
+    /// What memory of the program's own needs while a device knows it.
+    pub(crate) fn shared(&self) -> (Arc<Source>, Arc<Timeline>) {
+        let core = self.core();
+        (Arc::clone(&core.source), Arc::clone(&core.timeline))
     }
 
     #[inline]

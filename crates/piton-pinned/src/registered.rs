@@ -63,10 +63,7 @@ impl<T: Pod> RegisteredMemory<T> {
         let layout = Layout::for_value(&*memory);
         let bytes = layout.size();
         if bytes == 0 {
-            let error = PinnedError::InvalidSize {
-                given: 0,
-                maximum: isize::MAX as u64,
-            };
+            let error = PinnedError::nothing();
             return Err(Refused { memory, error });
         }
         let whole = NonNull::from(Box::leak(memory));

@@ -24,11 +24,11 @@ impl Request {
     /// # Errors
     /// [`PinnedError::InvalidSize`], [`PinnedError::InvalidAlignment`].
     pub(crate) fn new(
-        asked: usize,
+        given: usize,
         alignment: usize,
         config: &PinnedPoolConfig,
     ) -> Result<Self, PinnedError> {
-        let (asked, alignment) = (asked as u64, alignment as u64);
+        let (asked, alignment) = (given as u64, alignment as u64);
         if !alignment.is_power_of_two() || alignment > PAGE {
             return Err(PinnedError::InvalidAlignment {
                 given: alignment,
@@ -42,13 +42,24 @@ impl Request {
                 maximum,
             });
         }
-        let class = SizeClass::for_bytes(asked).filter(|_| asked <= config.large_above_bytes);
+        let class = Self::common(given, config);
         Ok(Self {
             asked,
             bytes: class.map_or(asked.next_multiple_of(PAGE), SizeClass::bytes),
             alignment: alignment.max(SizeClass::GRAIN),
             class,
         })
+    }
+
+    /// The class of what is asked for most: a block of a size class at the common alignment. None for anything else, whatever
+    /// is to be said of it.
+    #[inline]
+    pub(crate) fn common(asked: usize, config: &PinnedPoolConfig) -> Option<SizeClass> {
+        let asked = asked as u64;
+        if asked == 0 || asked > config.large_above_bytes {
+            return None;
+        }
+        SizeClass::for_bytes(asked)
     }
 
     /// What the handle of its block says.

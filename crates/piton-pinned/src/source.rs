@@ -126,7 +126,10 @@ impl Source {
         let bytes = bytes.ok_or(refused(ErrorKind::OutOfHostMemory { requested }))?;
         let (mapping, bound) = self.map_pages(bytes, refused)?;
         // SAFETY: it has just been mapped, and stays until it is unregistered.
-        unsafe { self.register(mapping.start(), bytes) }?;
+        if let Err(error) = unsafe { self.register(mapping.start(), bytes) } {
+            self.unmap(mapping);
+            return Err(error);
+        }
         let (start, bytes) = mapping.into_raw();
         let bound = if bound { bytes as u64 } else { 0 };
         self.mapped.lock().insert(start.addr().get(), bound);
@@ -162,17 +165,20 @@ impl Source {
         self.mapped.lock().values().sum()
     }
 
-    /// Gives pages back that were mapped here. If the driver refuses to let them go, they stay.
-    ///
-    /// # Safety
-    /// As [`free`](Self::free).
-    unsafe fn unmap(&self, allocation: &HostAllocation) -> Result<(), PinnedError> {
-        // SAFETY: it was registered when it was mapped, and no command names it (the caller).
-        unsafe { self.unregister(allocation.start) }?;
-        self.mapped.lock().remove(&allocation.start.addr().get());
-        // SAFETY: it came out of a mapping, and nothing refers to it any more (the caller).
-        drop(unsafe { Mapping::from_raw(allocation.start, allocation.bytes) });
-        Ok(())
+    /// Gives pages back to the system that the driver does not know, or has let go.
+    fn unmap(&self, mapping: Mapping) {
+        let bytes = mapping.bytes() as u64;
+        if let Err(errno) = mapping.unmap() {
+            let (errno, device) = (errno.raw_os_error(), self.device.info().id);
+            let kind = ErrorKind::System { errno };
+            self.lose(bytes, DriverError::new(kind, Operation::FreeHost, device));
+        }
+    }
+
+    /// Memory could not be given back. Those who would are in destructors, or on the way to something else.
+    fn lose(&self, bytes: u64, error: DriverError) {
+        self.leaked_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.device.record_error(error);
     }
 
     /// Gives memory back. May block. A failure goes to the device's error slot, since those who call this run in
@@ -184,20 +190,20 @@ impl Source {
         let bytes = allocation.bytes as u64;
         self.frees.fetch_add(1, Ordering::Relaxed);
         let Ok(memory) = self.facet() else { return };
-        let is_own = self
-            .mapped
-            .lock()
-            .contains_key(&allocation.start.addr().get());
-        let freed = if is_own {
-            // SAFETY: the caller's promise is the method's.
-            unsafe { self.unmap(&allocation) }
+        let own = self.mapped.lock().remove(&allocation.start.addr().get());
+        let freed = if own.is_some() {
+            // SAFETY: it was registered when it was mapped, and no command names it (the caller).
+            let let_go = unsafe { self.unregister(allocation.start) };
+            let_go.map(|()| {
+                // SAFETY: it came out of a mapping, and nothing refers to it any more (the caller).
+                self.unmap(unsafe { Mapping::from_raw(allocation.start, allocation.bytes) });
+            })
         } else {
             // SAFETY: the caller's promise is the method's.
             unsafe { memory.free(allocation) }.map_err(PinnedError::from)
         };
         if let Err(PinnedError::Driver(error)) = freed {
-            self.leaked_bytes.fetch_add(bytes, Ordering::Relaxed);
-            self.device.record_error(error);
+            self.lose(bytes, error);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the pool holds and how it has served, in numbers.
 
-use crate::{class_counts::ClassCount, core::Core, magazine::Depot};
+use crate::{class_counts::ClassCount, core::Core};
 use piton_suballoc::SizeClass;
 
 /// A pool's numbers at one time. Sizes are bytes.
@@ -159,15 +159,6 @@ impl Core {
         let mut stats = PinnedStats::default();
         self.count_classes(&mut stats);
         stats.cached_bytes
-    }
-
-    /// Bytes of free blocks that any thread may take.
-    pub(crate) fn depot_bytes(&self) -> u64 {
-        let bytes_of = |(index, depot): (usize, &Depot<_>)| {
-            let class = SizeClass::from_index(index).map_or(0, SizeClass::bytes);
-            class * depot.items() as u64
-        };
-        self.depots.iter().enumerate().map(bytes_of).sum()
     }
 
     /// Adds what classes say. Sums wrap where threads are at it, and are then of no use.

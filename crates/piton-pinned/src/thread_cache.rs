@@ -9,74 +9,108 @@
 //! # Protocol
 //! | what | who may touch it |
 //! |---|---|
-//! | a cache | its thread |
-//! | its counters | written by its thread, read by all |
-//! | `recall` of the pool | anybody adds one; a cache that sees it changed gives up what it keeps, at its next call |
+//! | what is kept | its thread, or a visitor: [`Recallable`] |
+//! | its counters | written by who has what is kept, read by all |
+//! | the list of a thread's caches, and which is first | the thread |
+//! | the list of a pool's caches | any thread, under its lock |
 //!
-//! When a thread ends, its caches give their blocks to the depots and their tickets back. What a thread keeps that
-//! makes no more calls and does not end cannot be had: at most a magazine a class.
+//! A pool that wants its blocks back visits all its caches, and takes what threads keep that are not in a call; one that is
+//! gives up what it keeps at its next call. A pool that is closed takes the tickets too, so that it ends with its last block.
+//! When a thread ends, its caches give their blocks to the depots and their tickets back.
 //!
 //! # Invariants
-//! - A cache has a ticket of its pool, so no other pool has the same address, and its pool has not ended.
-//! - No lock is held, and no driver is called, while the list of caches is borrowed.
+//! 1. What is kept has a ticket of the pool. A cache without is of a pool that was closed, and its key says nothing.
+//! 2. `FIRST` is null or points to a cache in this thread's list; whoever takes a cache off the list sees to it first. A cache
+//!    that the thread is inside of stays on the list.
+//! 3. No driver is called, and no pool ends, while a list is borrowed or locked.
+
+#![expect(
+    unsafe_code,
+    reason = "the cache a thread uses all the time is found by a pointer, and entered as its owner"
+)]
 
 use crate::{
     class_counts::{ClassCount, ClassCounters, ThreadCounters},
     core::{Core, Taken},
     magazine::{Batch, Magazine},
+    recall::{Recallable, Shut},
     record::Record,
     span::Span,
     tickets::{Key, Purse, Ticket},
 };
 use piton_suballoc::SizeClass;
-use piton_sync::atomic::Ordering;
-use std::cell::RefCell;
+use piton_sync::{
+    Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+use piton_timeline::Timeline;
+use std::{
+    cell::{Cell, RefCell},
+    ptr,
+    sync::Arc,
+};
 
 thread_local! {
     // GLOBAL: what a thread keeps of a pool is found by the thread and the pool alone. A block may be dropped on any
     // thread, and a drop is passed nothing that could carry it.
-    static CACHES: RefCell<Vec<ThreadCache>> = const { RefCell::new(Vec::new()) };
+    static CACHES: RefCell<ThreadCaches> = const { RefCell::new(ThreadCaches(Vec::new())) };
+    // GLOBAL: the one of them that was used last, without what it costs to know whether the list still is.
+    static FIRST: Cell<*const ThreadCache> = const { Cell::new(ptr::null()) };
 }
+
+/// The caches of one thread.
+struct ThreadCaches(Vec<Arc<ThreadCache>>);
+
+/// The caches of one pool.
+#[derive(Debug, Default)]
+pub(crate) struct PoolCaches(Mutex<Vec<Arc<ThreadCache>>>);
 
 /// What one thread keeps of one pool.
 #[derive(Debug)]
 pub(crate) struct ThreadCache {
-    purse: Purse<Core>,
+    key: Key<Core>,
+    kept: Recallable<Option<Kept>>,
     counters: ThreadCounters,
-    /// By number of the class; classes of larger blocks have none.
-    magazines: Box<[Magazine<Box<Record>>]>,
-    /// The pool's `recall` that was last heeded.
-    heeded: u64,
+    /// Whether the pool is closed.
+    closed: Arc<AtomicBool>,
+    timeline: Arc<Timeline>,
 }
 
-impl ThreadCache {
-    fn new(ticket: Ticket<Core>) -> Self {
-        let halves = ticket.halves.iter();
-        Self {
-            counters: ticket.counters.join(),
-            magazines: halves.map(|half| Magazine::new(*half)).collect(),
-            heeded: ticket.recall.load(Ordering::Relaxed),
-            purse: Purse::new(ticket),
-        }
-    }
+#[derive(Debug)]
+struct Kept {
+    purse: Purse<Core>,
+    /// By number of the class; classes of larger blocks have none.
+    magazines: Magazines,
+}
 
+type Magazines = Box<[Magazine<Box<Record>>]>;
+
+/// Empty magazines of a pool's classes.
+fn magazines(core: &Core) -> Magazines {
+    core.halves
+        .iter()
+        .map(|half| Magazine::new(*half))
+        .collect()
+}
+
+impl Kept {
     /// Takes a free block of a class, for a request of `asked` bytes.
     #[inline]
-    fn take(&mut self, class: usize, asked: u64) -> Option<Taken> {
+    fn take(&mut self, counters: &[ClassCounters], class: usize, asked: u64) -> Option<Taken> {
         let kept = self.magazines.get_mut(class).and_then(Magazine::pop);
         let record = match kept {
             Some(record) => record,
-            None => self.fetch(class)?,
+            None => self.fetch(counters, class)?,
         };
-        self.counters.get(class)?.hand_out(asked);
+        counters.get(class)?.hand_out(asked);
         Some((record, self.purse.take()))
     }
 
     /// Takes a block from the depot, and if there are magazines of its class, what came with it.
     #[cold]
-    fn fetch(&mut self, class: usize) -> Option<Box<Record>> {
+    fn fetch(&mut self, counters: &[ClassCounters], class: usize) -> Option<Box<Record>> {
         let mut batch = self.purse.depots.get(class)?.take()?;
-        self.counters.get(class)?.came(batch.len());
+        counters.get(class)?.came(batch.len());
         match self.magazines.get_mut(class) {
             Some(magazine) => {
                 magazine.load(batch);
@@ -86,94 +120,250 @@ impl ThreadCache {
         }
     }
 
-    /// Keeps a block that is free.
+    /// Keeps a dropped block of a size class that was handed out for a request of `asked` bytes, and its ticket.
     #[inline]
-    fn keep(&mut self, record: Box<Record>, class: usize) {
-        let Some(magazine) = self.magazines.get_mut(class) else {
-            return self.leave(class, vec![record]);
-        };
-        if let Some(full) = magazine.push(record) {
-            self.leave(class, full);
+    fn take_back(
+        &mut self,
+        counters: &[ClassCounters],
+        (record, ticket): Taken,
+        class: usize,
+        asked: u64,
+    ) {
+        if let Some(counters) = counters.get(class) {
+            counters.take_back(asked);
         }
+        let surplus = match self.magazines.get_mut(class) {
+            Some(magazine) => magazine.push(record),
+            None => Some(vec![record]),
+        };
+        if let Some(surplus) = surplus {
+            self.leave(counters, class, surplus);
+        }
+        self.purse.put(ticket);
     }
 
     /// Leaves a batch in the depot.
     #[cold]
-    fn leave(&self, class: usize, batch: Batch<Box<Record>>) {
-        if let Some(counters) = self.counters.get(class) {
+    fn leave(&self, counters: &[ClassCounters], class: usize, batch: Batch<Box<Record>>) {
+        if let Some(counters) = counters.get(class) {
             counters.left(batch.len());
         }
         if let Some(depot) = self.purse.depots.get(class) {
             depot.put(batch);
         }
     }
+}
 
-    /// Gives everything it keeps to the depots.
-    fn flush(&mut self) {
-        for class in 0..self.magazines.len() {
-            let batches = self.magazines.get_mut(class).map(Magazine::unload);
-            for batch in batches.into_iter().flatten() {
-                self.leave(class, batch);
+impl ThreadCache {
+    fn new(core: &Ticket<Core>) -> Arc<Self> {
+        Arc::new(Self {
+            key: core.key(),
+            counters: core.counters.join(),
+            closed: Arc::clone(&core.closed),
+            timeline: Arc::clone(&core.timeline),
+            kept: Recallable::new(Some(Kept {
+                magazines: magazines(core),
+                purse: Purse::new(core.clone()),
+            })),
+        })
+    }
+
+    /// Does something with what is kept, as the owner. `None` if it was taken, tickets and all.
+    ///
+    /// # Safety
+    /// The cache was made by this thread.
+    #[inline]
+    unsafe fn enter<R>(
+        &self,
+        act: impl FnOnce(&mut Kept, &[ClassCounters]) -> R,
+    ) -> Result<Option<R>, Shut> {
+        let act = |kept: &mut Option<Kept>| Some(act(kept.as_mut()?, &self.counters));
+        // SAFETY: whoever made the cache is its owner (the caller).
+        unsafe { self.kept.enter(act) }
+    }
+
+    /// Gives blocks to the depots, as the owner, and takes the bar away.
+    ///
+    /// # Safety
+    /// As [`enter`](Self::enter).
+    unsafe fn flush(&self, core: &Core) {
+        let fresh = magazines(core);
+        let swap = |kept: &mut Option<Kept>| swap(kept.as_mut(), fresh, &self.counters);
+        // SAFETY: whoever made the cache is its owner (the caller).
+        let taken = unsafe { self.kept.reopen(swap) };
+        empty(core, taken.flatten());
+    }
+
+    /// Has blocks given to the depots, by any thread: at once, or by its own at its next call if that is in one.
+    fn recall(&self, core: &Core) {
+        let fresh = magazines(core);
+        let swap = |kept: &mut Option<Kept>| swap(kept.as_mut(), fresh, &self.counters);
+        empty(core, self.kept.visit(swap).flatten());
+    }
+
+    /// What was kept goes, tickets too, and nobody knows of the cache any more.
+    fn end(&self, kept: Kept) {
+        let Kept { purse, magazines } = kept;
+        empty(&purse, Some(magazines));
+        purse.counters.leave(&self.counters);
+        purse.caches.remove(self);
+    }
+
+    /// Ends the cache, as the owner.
+    ///
+    /// # Safety
+    /// As [`enter`](Self::enter).
+    unsafe fn retire(&self) {
+        // In a fork locks may be held for ever.
+        if self.timeline.is_forked() {
+            return;
+        }
+        // SAFETY: whoever made the cache is its owner (the caller).
+        let kept = unsafe { self.kept.reopen(|kept| take_all(kept, &self.counters)) };
+        if let Some(kept) = kept.flatten() {
+            self.end(kept);
+        }
+    }
+
+    /// Whether it may leave the list: its pool is closed, and the thread is not inside.
+    fn is_over(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) && !self.kept.is_inside()
+    }
+}
+
+/// Puts fresh magazines in place of those in use, which are counted as gone. Allocates nothing: they were made before.
+fn swap(
+    kept: Option<&mut Kept>,
+    fresh: Magazines,
+    counters: &[ClassCounters],
+) -> Option<Magazines> {
+    let magazines = std::mem::replace(&mut kept?.magazines, fresh);
+    count_out(counters, &magazines);
+    Some(magazines)
+}
+
+/// Takes everything that is kept.
+fn take_all(kept: &mut Option<Kept>, counters: &[ClassCounters]) -> Option<Kept> {
+    let kept = kept.take()?;
+    count_out(counters, &kept.magazines);
+    Some(kept)
+}
+
+/// Counts what is in magazines as gone from them.
+fn count_out(counters: &[ClassCounters], magazines: &[Magazine<Box<Record>>]) {
+    for (counters, magazine) in counters.iter().zip(magazines) {
+        counters.left(magazine.len());
+    }
+}
+
+/// Gives everything in magazines to the depots.
+fn empty(core: &Core, magazines: Option<Magazines>) {
+    let mut magazines = magazines.unwrap_or_default();
+    for (depot, magazine) in core.depots.iter().zip(&mut magazines) {
+        for batch in magazine.unload() {
+            depot.put(batch);
+        }
+    }
+}
+
+impl PoolCaches {
+    /// Has all that threads keep given to the depots, as far as they are not in a call; those do at their next.
+    pub(crate) fn recall(&self, core: &Core) {
+        self.all().iter().for_each(|cache| cache.recall(core));
+    }
+
+    /// The pool is closed: takes what threads keep, tickets too, of those that are not in a call. Others find at their next
+    /// that it is.
+    pub(crate) fn end(&self) {
+        for cache in self.all() {
+            let kept = cache.kept.visit(|kept| take_all(kept, &cache.counters));
+            if let Some(kept) = kept.flatten() {
+                cache.end(kept);
             }
         }
     }
 
-    /// Gives up what it keeps if the pool has asked for it since it last did.
-    #[inline]
-    fn heed(&mut self) {
-        let recall = self.purse.recall.load(Ordering::Relaxed);
-        if recall != self.heeded {
-            self.heeded = recall;
-            self.flush();
-        }
+    fn all(&self) -> Vec<Arc<ThreadCache>> {
+        self.0.lock().clone()
     }
 
-    /// Takes a dropped block of a size class, and its ticket.
-    #[inline]
-    fn take_back(&mut self, dropped: &mut Option<Taken>, class: usize, asked: u64) {
-        self.heed();
-        let Some((record, ticket)) = dropped.take() else {
-            return;
-        };
-        if let Some(counters) = self.counters.get(class) {
-            counters.take_back(asked);
-        }
-        self.keep(record, class);
-        self.purse.put(ticket);
+    fn add(&self, cache: &Arc<ThreadCache>) {
+        self.0.lock().push(Arc::clone(cache));
     }
 
-    /// The counters of a block's class, or of blocks of none.
-    fn counters_of(&self, span: &Span) -> Option<&ClassCounters> {
-        let last = self.counters.len().saturating_sub(1);
-        self.counters.get(span.class.map_or(last, SizeClass::index))
+    fn remove(&self, cache: &ThreadCache) {
+        let mut caches = self.0.lock();
+        let found = caches
+            .iter()
+            .position(|other| ptr::eq(Arc::as_ptr(other), cache));
+        let removed = found.map(|at| caches.swap_remove(at));
+        drop(caches);
+        drop(removed);
     }
 }
 
-impl Drop for ThreadCache {
+impl ThreadCaches {
+    /// Runs `act` on the list of this thread. `None` if it has none any more, or is at it.
+    fn with<R>(act: impl FnOnce(&mut Vec<Arc<ThreadCache>>) -> R) -> Option<R> {
+        let acted = CACHES.try_with(|caches| Some(act(&mut caches.try_borrow_mut().ok()?.0)));
+        acted.ok()?
+    }
+
+    /// The pool's cache, which is first from now on.
+    fn find(key: Key<Core>) -> Option<Option<Arc<ThreadCache>>> {
+        Self::with(|caches| {
+            let found = caches.iter().find(|cache| cache.key == key)?;
+            // INVARIANT: 2 holds, it is on the list.
+            FIRST.set(Arc::as_ptr(found));
+            Some(Arc::clone(found))
+        })
+    }
+
+    /// Takes caches off the list and ends them.
+    fn retire(is_over: impl Fn(&ThreadCache) -> bool) {
+        let over = Self::with(|caches| {
+            let over = caches.extract_if(.., |cache| is_over(cache));
+            let over: Vec<_> = over.collect();
+            if over.iter().any(|cache| Arc::as_ptr(cache) == FIRST.get()) {
+                FIRST.set(ptr::null());
+            }
+            over
+        });
+        for cache in over.into_iter().flatten() {
+            // SAFETY: it was on this thread's list, so this thread has made it.
+            unsafe { cache.retire() };
+        }
+    }
+}
+
+impl Drop for ThreadCaches {
     fn drop(&mut self) {
-        // In a fork the depots' locks may be held for ever.
-        if self.purse.timeline.is_forked() {
-            return;
+        FIRST.set(ptr::null());
+        for cache in self.0.drain(..) {
+            // SAFETY: it was on this thread's list, so this thread has made it.
+            unsafe { cache.retire() };
         }
-        self.flush();
-        self.purse.counters.leave(&self.counters);
     }
 }
 
-/// Runs `act` on the first cache of this thread if it is the pool's.
+/// Runs `act` on what this thread keeps of the pool, if that was used last.
 #[inline]
-fn first<R>(key: Key<Core>, act: impl FnOnce(&mut ThreadCache) -> R) -> Option<R> {
-    let acted = CACHES.try_with(|caches| {
-        let mut caches = caches.try_borrow_mut().ok()?;
-        let cache = caches.first_mut()?;
-        cache.purse.is_of(key).then(|| act(cache))
-    });
-    acted.ok()?
+fn first<R>(key: Key<Core>, act: impl FnOnce(&mut Kept, &[ClassCounters]) -> R) -> Option<R> {
+    // SAFETY: null, or on this thread's list and there to stay while the thread is inside (invariant 2).
+    let cache = unsafe { FIRST.get().as_ref() }?;
+    if cache.key != key {
+        return None;
+    }
+    // SAFETY: it is on this thread's list, so this thread has made it.
+    unsafe { cache.enter(act) }.ok()?
 }
 
-/// Runs `act` on this thread's cache of the pool. `None` if there can be none: the thread is ending, or is in here.
+/// Runs `act` on what this thread keeps of the pool. `None` if there can be none: the thread is ending, or is in here.
 #[inline]
-fn with<R>(core: &Ticket<Core>, mut act: impl FnMut(&mut ThreadCache) -> R) -> Option<R> {
+fn with<R>(
+    core: &Ticket<Core>,
+    mut act: impl FnMut(&mut Kept, &[ClassCounters]) -> R,
+) -> Option<R> {
     let acted = first(core.key(), &mut act);
     if acted.is_some() {
         return acted;
@@ -182,42 +372,57 @@ fn with<R>(core: &Ticket<Core>, mut act: impl FnMut(&mut ThreadCache) -> R) -> O
     first(core.key(), act)
 }
 
-/// Puts the pool's cache first in the list, making it if there is none. Caches of pools that have been closed go.
+/// Has the pool's cache found first, open, and made if there is none. `None` if there can be none.
 #[cold]
 fn bring_forward(core: &Ticket<Core>) -> Option<()> {
-    let key = core.key();
-    let find = |caches: &[ThreadCache]| caches.iter().position(|cache| cache.purse.is_of(key));
-    let found = CACHES.try_with(|caches| Some(find(&caches.try_borrow().ok()?)));
-    let made = match found.ok()?? {
-        Some(_) => None,
-        None => Some(ThreadCache::new(core.clone())),
+    let Some(cache) = ThreadCaches::find(core.key())? else {
+        return make(core);
     };
-    let closed = CACHES.try_with(|caches| {
-        let mut caches = caches.try_borrow_mut().ok()?;
-        let closed: Vec<_> = caches
-            .extract_if(.., |cache| cache.purse.is_closed())
-            .collect();
-        caches.extend(made);
-        let at = find(&caches)?;
-        caches.swap(0, at);
-        Some(closed)
-    });
-    // Under no borrow: this may be the end of their pools.
-    drop(closed.ok()??);
-    Some(())
+    // SAFETY: it is on this thread's list, so this thread has made it.
+    match unsafe { cache.enter(|_, _| ()) } {
+        _ if core.is_closed() => {
+            forget(core);
+            None
+        }
+        Ok(Some(())) => Some(()),
+        // Of a pool that is gone and was where this one is.
+        Ok(None) => {
+            ThreadCaches::retire(|other| ptr::eq(other, &raw const *cache));
+            make(core)
+        }
+        Err(Shut::Inside) => None,
+        Err(Shut::Barred) => {
+            // SAFETY: as above.
+            unsafe { cache.flush(core) };
+            Some(())
+        }
+    }
+}
+
+/// Makes a cache of the pool, unless it is closed. Those of pools that are go.
+fn make(core: &Ticket<Core>) -> Option<()> {
+    ThreadCaches::retire(ThreadCache::is_over);
+    let cache = ThreadCache::new(core);
+    core.caches.add(&cache);
+    // Who closes the pool walks the caches after it has said so: one that it did not see must see that.
+    let is_listed =
+        !core.is_closed() && ThreadCaches::with(|caches| caches.push(Arc::clone(&cache))).is_some();
+    if !is_listed {
+        // SAFETY: this thread has made it.
+        unsafe { cache.retire() };
+        return None;
+    }
+    ThreadCaches::find(core.key())?.map(drop)
 }
 
 /// Takes a free block of a class from this thread's magazine or the depot, for a request of `asked` bytes.
 #[inline]
 pub(crate) fn take(core: &Ticket<Core>, class: usize, asked: u64) -> Option<Taken> {
-    with(core, |cache| {
-        cache.heed();
-        cache.take(class, asked)
-    })?
+    with(core, |kept, counters| kept.take(counters, class, asked))?
 }
 
-/// Keeps a block that was dropped, is of the size class of this index, and that no device uses. Hands it back if this thread has no
-/// place for it.
+/// Keeps a block that was dropped, is of the size class of this index, and that no device uses. Hands it back if this thread
+/// has no place for it, or the pool is closed.
 #[inline]
 pub(crate) fn give(
     core: Ticket<Core>,
@@ -227,13 +432,36 @@ pub(crate) fn give(
 ) -> Result<(), Taken> {
     let key = core.key();
     let mut dropped = Some((record, core));
-    if first(key, |cache| cache.take_back(&mut dropped, class, asked)).is_none()
-        && let Some((_, core)) = &dropped
+    let mut give = |kept: &mut Kept, counters: &[ClassCounters]| {
+        if let Some(taken) = dropped.take() {
+            kept.take_back(counters, taken, class, asked);
+        }
+    };
+    if first(key, &mut give).is_some() {
+        return Ok(());
+    }
+    give_again(dropped, class, asked)
+}
+
+/// As [`give`], where the cache has to be found first.
+#[cold]
+fn give_again(mut dropped: Option<Taken>, class: usize, asked: u64) -> Result<(), Taken> {
+    if let Some((_, core)) = &dropped
         && bring_forward(core).is_some()
     {
-        first(key, |cache| cache.take_back(&mut dropped, class, asked));
+        first(core.key(), |kept, counters| {
+            if let Some(taken) = dropped.take() {
+                kept.take_back(counters, taken, class, asked);
+            }
+        });
     }
     dropped.map_or(Ok(()), Err)
+}
+
+/// The counters of a block's class, or of blocks of none.
+fn counters_of<'a>(counters: &'a [ClassCounters], span: &Span) -> Option<&'a ClassCounters> {
+    let last = counters.len().saturating_sub(1);
+    counters.get(span.class.map_or(last, SizeClass::index))
 }
 
 /// Notes that a block went out, for a request of `asked` bytes, that came from the pool's books or straight from a depot.
@@ -241,12 +469,12 @@ pub(crate) fn note_out(core: &Ticket<Core>, span: &Span, asked: u64) -> Ticket<C
     if span.class.is_none() {
         core.events.exact_out(span.bytes);
     }
-    let noted = with(core, |cache| {
-        if let Some(counters) = cache.counters_of(span) {
+    let noted = with(core, |kept, counters| {
+        if let Some(counters) = counters_of(counters, span) {
             counters.came(1);
             counters.hand_out(asked);
         }
-        cache.purse.take()
+        kept.purse.take()
     });
     noted.unwrap_or_else(|| {
         let count = ClassCount {
@@ -266,8 +494,8 @@ pub(crate) fn note_back(core: &Ticket<Core>, span: &Span, asked: u64) {
         core.events.exact_back(span.bytes);
     }
     // No cache is made for it: a thread that only ever drops what devices still use keeps nothing.
-    let noted = first(core.key(), |cache| {
-        if let Some(counters) = cache.counters_of(span) {
+    let noted = first(core.key(), |_, counters| {
+        if let Some(counters) = counters_of(counters, span) {
             counters.left(1);
             counters.take_back(asked);
         }
@@ -286,20 +514,14 @@ pub(crate) fn note_back(core: &Ticket<Core>, span: &Span, asked: u64) {
 
 /// Gives what this thread keeps of the pool to the depots.
 pub(crate) fn flush(core: &Ticket<Core>) {
-    first(core.key(), ThreadCache::flush).or_else(|| {
-        bring_forward(core)?;
-        first(core.key(), ThreadCache::flush)
-    });
+    if let Some(Some(cache)) = ThreadCaches::find(core.key()) {
+        // SAFETY: it is on this thread's list, so this thread has made it.
+        unsafe { cache.flush(core) };
+    }
 }
 
 /// Ends this thread's cache of the pool.
 pub(crate) fn forget(core: &Ticket<Core>) {
     let key = core.key();
-    let ended = CACHES.try_with(|caches| {
-        let mut caches = caches.try_borrow_mut().ok()?;
-        let at = caches.iter().position(|cache| cache.purse.is_of(key))?;
-        Some(caches.swap_remove(at))
-    });
-    // Under no borrow, though `core` keeps the pool.
-    drop(ended);
+    ThreadCaches::retire(|cache| cache.key == key && !cache.kept.is_inside());
 }

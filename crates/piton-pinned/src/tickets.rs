@@ -26,7 +26,9 @@
 )]
 
 use piton_sync::atomic::{AtomicUsize, Ordering};
-use std::{fmt, mem::ManuallyDrop, ops::Deref, ptr::NonNull};
+use std::{
+    fmt, marker::PhantomData, mem::ManuallyDrop, num::NonZeroUsize, ops::Deref, ptr::NonNull,
+};
 
 /// How many tickets a purse takes or gives up at once.
 pub(crate) const BATCH: usize = 64;
@@ -48,19 +50,40 @@ pub(crate) struct Purse<T> {
     spare: usize,
 }
 
-/// Which value a ticket is of. Compared, never followed.
+/// Which value a ticket is of: its address, which nobody follows.
 #[derive(Debug)]
 pub(crate) struct Key<T> {
-    shared: NonNull<Shared<T>>,
+    address: NonZeroUsize,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> Key<T> {
+    #[inline]
+    fn of(shared: NonNull<Shared<T>>) -> Self {
+        Self {
+            address: shared.addr(),
+            value: PhantomData,
+        }
+    }
 }
 
 impl<T> Clone for Key<T> {
+    #[inline]
     fn clone(&self) -> Self {
         *self
     }
 }
 
 impl<T> Copy for Key<T> {}
+
+impl<T> PartialEq for Key<T> {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.address == other.address
+    }
+}
+
+impl<T> Eq for Key<T> {}
 
 // SAFETY: `shared` is the only field; as with `Arc`, a ticket gives shared access to the value, and whoever drops the
 // last one drops the value.
@@ -86,9 +109,7 @@ impl<T> Ticket<T> {
     /// What tells this value from others for as long as there is a ticket of it.
     #[inline]
     pub(crate) fn key(&self) -> Key<T> {
-        Key {
-            shared: self.shared,
-        }
+        Key::of(self.shared)
     }
 }
 
@@ -106,7 +127,7 @@ impl<T> Purse<T> {
     /// Whether it holds tickets of the value with this key.
     #[inline]
     pub(crate) fn is_of(&self, key: Key<T>) -> bool {
-        self.shared == key.shared
+        Key::of(self.shared) == key
     }
 
     /// Gives a ticket out.

@@ -10,7 +10,7 @@ mod fake;
 
 use fake::{Ability, FakeDevice};
 use piton_pinned::{PinnedPool, PinnedPoolConfig, PinnedThreadStats};
-use piton_sync::thread;
+use piton_sync::{heavy_fence, thread};
 use piton_timeline::Timeline;
 use std::sync::{Arc, mpsc};
 
@@ -51,9 +51,19 @@ fn a_thread_that_ends_gives_back_what_it_kept() {
     pool.check().unwrap();
 }
 
+/// Whether what an idle thread keeps can be had: the system knows the fence that it takes.
+#[expect(clippy::print_stdout, reason = "a test without ground says so")]
+fn has_fence() -> bool {
+    let has = heavy_fence();
+    if !has {
+        println!("skipped: the system has no membarrier");
+    }
+    has
+}
+
 #[test]
-fn what_another_thread_keeps_is_counted_and_given_up_at_its_next_call() {
-    let (_device, pool) = pool();
+fn what_an_idle_thread_keeps_is_counted_and_can_be_had() {
+    let (device, pool) = pool();
     let (to_main, main) = mpsc::channel();
     let (to_thread, inbox) = mpsc::channel::<()>();
     let theirs = pool.clone();
@@ -61,22 +71,49 @@ fn what_another_thread_keeps_is_counted_and_given_up_at_its_next_call() {
         fill(&theirs, 20);
         to_main.send(()).unwrap();
         inbox.recv().unwrap();
+        let again = theirs.allocate(500).unwrap();
         drop(theirs.allocate(64).unwrap());
+        drop(again);
         to_main.send(()).unwrap();
         inbox.recv().unwrap();
     });
     main.recv().unwrap();
     assert_eq!(pool.stats().thread_bytes, 20 * 512);
-    pool.check().unwrap();
-    assert_eq!(pool.trim(0), 0, "that cannot be had");
+    if has_fence() {
+        assert_eq!(pool.trim(0), SLAB);
+        assert_eq!(device.allocated_bytes(), 0);
+        assert_eq!(pool.stats().thread_bytes, 0);
+        pool.check().unwrap();
+    }
     to_thread.send(()).unwrap();
     main.recv().unwrap();
-    assert_eq!(pool.stats().thread_bytes, 64, "of the call after the trim");
-    assert_eq!(pool.class_stats()[0].thread_blocks, 1);
+    assert_eq!(pool.stats().live_blocks, 0);
     pool.check().unwrap();
     to_thread.send(()).unwrap();
     thread.join().unwrap();
     assert_eq!(pool.trim(0), SLAB);
+}
+
+#[test]
+fn what_idle_threads_keep_serves_others_before_the_driver_is_asked() {
+    let (device, pool) = pool();
+    let (to_main, main) = mpsc::channel();
+    let (to_thread, inbox) = mpsc::channel::<()>();
+    let theirs = pool.clone();
+    let thread = thread::spawn(move || {
+        fill(&theirs, 100);
+        to_main.send(()).unwrap();
+        inbox.recv().unwrap();
+    });
+    main.recv().unwrap();
+    let block = pool.allocate(14_000).unwrap();
+    if has_fence() {
+        assert_eq!(device.allocated_bytes(), SLAB);
+    }
+    drop(block);
+    to_thread.send(()).unwrap();
+    thread.join().unwrap();
+    pool.check().unwrap();
 }
 
 #[test]
@@ -102,7 +139,7 @@ fn a_block_may_be_dropped_after_its_pool_by_a_thread_that_never_knew_it() {
 }
 
 #[test]
-fn what_a_thread_keeps_of_a_pool_that_is_gone_goes_when_the_thread_does() {
+fn what_a_thread_keeps_of_a_pool_that_is_gone_goes_at_once_or_with_the_thread() {
     let (device, pool) = pool();
     let (to_main, main) = mpsc::channel();
     let (to_thread, inbox) = mpsc::channel::<()>();
@@ -115,11 +152,9 @@ fn what_a_thread_keeps_of_a_pool_that_is_gone_goes_when_the_thread_does() {
     });
     main.recv().unwrap();
     drop(pool);
-    assert_eq!(
-        device.allocated_bytes(),
-        SLAB,
-        "the thread has blocks of it"
-    );
+    if has_fence() {
+        assert_eq!(device.allocated_bytes(), 0);
+    }
     to_thread.send(()).unwrap();
     thread.join().unwrap();
     assert_eq!(device.allocated_bytes(), 0);

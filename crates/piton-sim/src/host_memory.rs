@@ -6,8 +6,8 @@
 
 use crate::{device::SimDevice, window::system};
 use piton_driver::{
-    DevicePtr, DriverError, ErrorKind, HostAllocation, HostMemory, HostMemoryOptions, Locking,
-    Operation,
+    Device, DevicePtr, DriverError, ErrorKind, HostAllocation, HostMemory, HostMemoryOptions,
+    Locking, Operation,
 };
 use rustix::{
     mm::{MapFlags, ProtFlags},
@@ -71,7 +71,9 @@ unsafe impl HostMemory for SimDevice {
         let start = map(rounded).map_err(error)?;
         let locked = lock(start, rounded);
         if let (Err(kind), Locking::Required) = (locked, options.locking) {
-            unmap(start, rounded).map_err(error)?;
+            if let Err(kind) = unmap(start, rounded) {
+                self.record_error(error(kind));
+            }
             return Err(error(kind));
         }
         let region = Region {
@@ -160,9 +162,10 @@ unsafe impl HostMemory for SimDevice {
             };
             return Err(self.error(kind, operation));
         };
+        // Under the lock, so that nobody registers the same pages before they are unlocked. A refusal changes nothing.
+        unlock(start, region.bytes).map_err(|kind| self.error(kind, operation))?;
         host.0.remove(&address);
-        drop(host);
-        unlock(start, region.bytes).map_err(|kind| self.error(kind, operation))
+        Ok(())
     }
 
     fn device_address(&self, _start: NonNull<u8>) -> Option<DevicePtr> {
@@ -187,15 +190,24 @@ fn map(bytes: usize) -> Result<NonNull<u8>, ErrorKind> {
 fn unmap(start: NonNull<u8>, bytes: usize) -> Result<(), ErrorKind> {
     // SAFETY: the range was mapped by `map` and is unmapped once: its region has just been taken off the list
     // (or never put on it), and the caller of `free` promised that nobody uses it.
-    unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) }.map_err(system)
+    let unmapped = unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) };
+    unmapped.map_err(|errno| {
+        // Memory that stays is lost; it need not stay locked.
+        unlock(start, bytes).unwrap_or_default();
+        system(errno)
+    })
 }
 
 fn lock(start: NonNull<u8>, bytes: usize) -> Result<(), ErrorKind> {
     // SAFETY: locking changes no content; the range is mapped (by `map`, or by the promise of `register`).
     let locked = unsafe { rustix::mm::mlock(start.as_ptr().cast(), bytes) };
-    locked.map_err(|_| ErrorKind::LockRefused {
-        requested: bytes as u64,
-        limit: getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX),
+    locked.map_err(|_| {
+        // A refusal may come when a part is locked already.
+        unlock(start, bytes).unwrap_or_default();
+        ErrorKind::LockRefused {
+            requested: bytes as u64,
+            limit: getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX),
+        }
     })
 }
 

@@ -22,6 +22,7 @@ impl SizeClass {
     pub const MAX_BYTES: u64 = 1 << 62;
 
     /// The smallest class of at least `bytes` bytes, or `None` above [`SizeClass::MAX_BYTES`].
+    #[inline]
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,

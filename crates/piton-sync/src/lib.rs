@@ -18,6 +18,7 @@
 //! | start a thread | [`thread`] |
 //! | keep two counters off one cache line | [`CachePadded`] |
 //! | have a line here before it is written | [`prefetch_for_write`] |
+//! | order two threads at the cost of the rarer one | [`light_fence`], [`heavy_fence`] |
 //! | know a fork from the process it came from | [`ForkMark`] |
 //! | prove a protocol | [`model`] |
 //!
@@ -27,6 +28,8 @@
 //! The switch is `cfg(loom)` alone. A dependency is never built with `cfg(test)`, so a door that also asked
 //! for `test` would hand std primitives to the model.
 
+#[cfg(not(loom))]
+mod asymmetric;
 #[cfg(any(not(loom), test))]
 mod brief;
 pub mod foreign;
@@ -43,6 +46,8 @@ mod imp;
 mod imp;
 
 #[cfg(not(loom))]
+pub use asymmetric::{heavy_fence, light_fence};
+#[cfg(not(loom))]
 pub use brief::{Brief, BriefGuard};
 #[cfg(not(loom))]
 pub use fork::ForkMark;
@@ -50,7 +55,7 @@ pub use imp::{
     Condvar, Mutex, MutexGuard, UnsafeCell, WaitTimeoutResult, atomic, hint, model, thread,
 };
 #[cfg(loom)]
-pub use imp::{ForkMark, Mutex as Brief, MutexGuard as BriefGuard};
+pub use imp::{ForkMark, Mutex as Brief, MutexGuard as BriefGuard, heavy_fence, light_fence};
 
 pub use crossbeam_utils::CachePadded;
 pub use prefetch::prefetch_for_write;

@@ -140,6 +140,18 @@ impl ForkMark {
     }
 }
 
+/// The frequent one's fence, as strong as what it stands for.
+pub fn light_fence() {
+    atomic::fence(atomic::Ordering::SeqCst);
+}
+
+/// The rare one's fence.
+#[must_use = "without an answer nothing is known of the others"]
+pub fn heavy_fence() -> bool {
+    atomic::fence(atomic::Ordering::SeqCst);
+    true
+}
+
 /// Runs `f` under every schedule, up to the preemption bound in `LOOM_MAX_PREEMPTIONS`.
 pub fn model(f: impl Fn() + Sync + Send + 'static) {
     loom::model(f);
