@@ -143,16 +143,34 @@ impl Stream {
         self.admit(self.call_work(function), Location::caller())
     }
 
-    /// As [`call_host`](Self::call_host), and never blocks. The function is dropped where there is no room.
+    /// As [`call_host`](Self::call_host), and never blocks. The function is taken when the answer is
+    /// [`Submission::Accepted`], and left where it is otherwise. Without one nothing is submitted, and the answer is the
+    /// stream's present place.
     ///
     /// # Errors
-    /// As [`call_host`](Self::call_host), without the two about room.
+    /// As [`call_host`](Self::call_host), without the two about room; the function is left too.
     #[track_caller]
-    pub fn try_call_host(
+    pub fn try_call_host<F: FnOnce() + Send + 'static>(
         &self,
-        function: impl FnOnce() + Send + 'static,
+        function: &mut Option<F>,
     ) -> Result<Submission, StreamError> {
-        self.call_work(function).offer(self, Location::caller())
+        if function.is_none() {
+            return Ok(Submission::Accepted(self.now()));
+        }
+        // The queue is offered a box, and a box does not give back what is inside.
+        let shared = Arc::new(Mutex::new(function.take()));
+        let taken = Arc::clone(&shared);
+        let mut work = self.call_work(move || {
+            let function = taken.lock().take();
+            if let Some(function) = function {
+                function();
+            }
+        });
+        let answer = work.offer(self, Location::caller());
+        if !matches!(answer, Ok(Submission::Accepted(_))) {
+            *function = shared.lock().take();
+        }
+        answer
     }
 
     /// As [`call_host`](Self::call_host), as a future that waits for room and ends when the call is accepted.

@@ -16,7 +16,7 @@ use std::{
 };
 use support::{
     Bench, Step,
-    simulated::{BYTES, SimBench, block_on, machines},
+    simulated::{BYTES, SimBench, block_on, config, machines},
     work,
 };
 
@@ -33,11 +33,9 @@ fn trying_changes_nothing_where_there_is_no_room() {
     let event = other.record();
     work(&stream).unwrap();
     let before = stream.now();
-    let token = Arc::new(());
-    let held = Arc::clone(&token);
-    let tried = stream.try_call_host(move || drop(held));
-    assert_eq!(tried, Ok(Submission::Full));
-    assert_eq!(Arc::strong_count(&token), 1, "the function was dropped");
+    let mut function = Some(|| ());
+    assert_eq!(stream.try_call_host(&mut function), Ok(Submission::Full));
+    assert!(function.is_some());
     assert!(matches!(stream.try_record_timed(), Ok(Submission::Full)));
     assert_eq!(stream.try_wait(&event), Ok(Submission::Full));
     assert_eq!(
@@ -56,6 +54,44 @@ fn trying_changes_nothing_where_there_is_no_room() {
         panic!("there is room");
     };
     assert!(timed.time_ns().unwrap().is_some());
+}
+
+#[test]
+fn a_function_that_found_no_room_comes_back_and_can_be_offered_again() {
+    let bench = Bench::over(|device| device.with_capacity(1));
+    let stream = bench.stream("a");
+    work(&stream).unwrap();
+    let (token, count) = (Arc::new(()), Arc::new(Mutex::new(0)));
+    let (held, counts) = (Arc::clone(&token), Arc::clone(&count));
+    let mut function = Some(move || {
+        *counts.lock() += 1;
+        drop(held);
+    });
+    for _ in 0..3 {
+        assert_eq!(stream.try_call_host(&mut function), Ok(Submission::Full));
+        assert!(function.is_some(), "it is the caller's");
+    }
+    bench.machine.run();
+    let taken = stream.try_call_host(&mut function);
+    assert_eq!(taken, Ok(Submission::Accepted(stream.now())));
+    assert!(function.is_none(), "it was taken");
+    let before = stream.now();
+    let nothing = stream.try_call_host(&mut function);
+    assert_eq!(nothing, Ok(Submission::Accepted(before)));
+    assert_eq!(stream.now(), before, "there was nothing to submit");
+    bench.machine.run();
+    assert_eq!((*count.lock(), Arc::strong_count(&token)), (1, 1));
+}
+
+#[test]
+fn a_function_that_was_refused_comes_back() {
+    let bench = SimBench::new(config());
+    let stream = bench.stream("a");
+    let capture = stream.begin_capture().unwrap();
+    let mut function = Some(|| ());
+    assert!(stream.try_call_host(&mut function).is_err());
+    assert!(function.is_some());
+    assert!(capture.end().is_err());
 }
 
 #[test]

@@ -1,32 +1,51 @@
 //! A process that ends with work under way ends: by itself, at once, and well.
 //!
-//! Each test runs this very binary again, as a child that runs only [`child`], and looks at how the child ended.
+//! Each test runs this very binary again, as a child that runs only [`child`], and looks at how the child ended. A child
+//! that does not end is ended by an alarm of its own, which no thread of its can hold up.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(unsafe_code, reason = "an alarm is set by a call of the system's")]
 
 mod support;
 
 use piton::{Device, DeviceBuffer, Grid, Runtime, Stream};
-use std::process::{Command, Stdio};
+use std::{
+    os::unix::process::ExitStatusExt,
+    process::{Command, Output, Stdio},
+};
 use support::{runtime, small_devices};
 
 /// Tells the child how to end; without it [`child`] does nothing.
 const HOW: &str = "PITON_TEST_EXIT";
 
-/// Whether the child has come to its end with work under way, and ended with 0.
-fn ends_well(how: &str) {
-    let child = Command::new(std::env::current_exe().unwrap())
+/// Seconds after which a child is ended: so many that only one that hangs gets there.
+const PATIENCE: libc::c_uint = 120;
+
+/// Runs the child to its end.
+fn run(how: &str) -> Output {
+    Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
         .env(HOW, how)
         .stdin(Stdio::null())
         .output()
-        .unwrap();
+        .unwrap()
+}
+
+/// Whether the child has come to its end with work under way, and ended with 0.
+fn ends_well(how: &str) {
+    let child = run(how);
     let (said, complained) = (
         String::from_utf8_lossy(&child.stdout),
         String::from_utf8_lossy(&child.stderr),
     );
     assert!(said.contains("under way"), "{said}\n{complained}");
     assert_eq!(child.status.code(), Some(0), "{said}\n{complained}");
+}
+
+#[test]
+fn a_child_that_hangs_is_ended_and_told_from_one_that_ends() {
+    let status = run("hang").status;
+    assert_eq!(status.signal(), Some(libc::SIGALRM), "{status}");
 }
 
 #[test]
@@ -89,10 +108,16 @@ fn child() {
     let Ok(how) = std::env::var(HOW) else {
         return;
     };
+    let patience = if how == "hang" { 1 } else { PATIENCE };
+    // SAFETY: only sets an alarm. Nothing here handles its signal, which ends the process.
+    unsafe { libc::alarm(patience) };
     let work = begin();
     say("under way");
     match how.as_str() {
         "exit" => std::process::exit(0),
+        "hang" => loop {
+            std::thread::park();
+        },
         "exit from a host function" => {
             let stream = &work.streams.1;
             stream.call_host(|| std::process::exit(0)).unwrap();

@@ -49,6 +49,7 @@ pub(crate) struct Bench {
     pub(crate) streams: Streams,
     pub(crate) add: Arc<dyn Kernel>,
     pub(crate) mix: Arc<dyn Kernel>,
+    pub(crate) flag: Arc<dyn Kernel>,
     pub(crate) trap: Arc<dyn Kernel>,
 }
 
@@ -83,6 +84,7 @@ impl Bench {
         Self {
             add: module.kernel("add").unwrap(),
             mix: module.kernel("mix").unwrap(),
+            flag: module.kernel("flag").unwrap(),
             trap: module.kernel("trap").unwrap(),
             streams,
             driver,
@@ -111,6 +113,13 @@ impl Bench {
         let mut arguments = x.address().to_ne_bytes().to_vec();
         arguments.extend(y.address().to_ne_bytes());
         self.launch(&self.mix, arguments, &[BYTES, BYTES])
+    }
+
+    /// x[i] = y[i] & 1.
+    pub(crate) fn flags(&self, x: DevicePtr, y: DevicePtr) -> NodeWork {
+        let mut arguments = x.address().to_ne_bytes().to_vec();
+        arguments.extend(y.address().to_ne_bytes());
+        self.launch(&self.flag, arguments, &[BYTES, BYTES])
     }
 
     pub(crate) fn traps(&self, x: DevicePtr) -> NodeWork {
@@ -151,11 +160,11 @@ impl Bench {
     }
 }
 
-/// `add`, `mix`: four blocks of sixteen words each; `trap`.
+/// `add`, `mix`, `count`, `flag`: four blocks of sixteen words each; `trap`.
 fn module() -> SimModule {
     let own = |index: u32| u64::from(index) * 16..(u64::from(index) + 1) * 16;
     let adds = || Signature::new([Parameter::write::<u32>(), Parameter::value::<u32>()]);
-    let mixes = Signature::new([Parameter::write::<u32>(), Parameter::read::<u32>()]);
+    let mixes = || Signature::new([Parameter::write::<u32>(), Parameter::read::<u32>()]);
     let add = KernelDefinition::new("add", adds(), move |block| {
         let value = block.value::<u32>(1)?;
         for x in block.write::<u32>(0, own(block.index().x))? {
@@ -163,7 +172,7 @@ fn module() -> SimModule {
         }
         Ok(())
     });
-    let mix = KernelDefinition::new("mix", mixes, move |block| {
+    let mix = KernelDefinition::new("mix", mixes(), move |block| {
         let y = block.read::<u32>(1, own(block.index().x))?;
         let x = block.write::<u32>(0, own(block.index().x))?;
         for (x, y) in x.iter_mut().zip(y) {
@@ -178,6 +187,14 @@ fn module() -> SimModule {
         }
         Ok(())
     });
+    let flag = KernelDefinition::new("flag", mixes(), move |block| {
+        let y = block.read::<u32>(1, own(block.index().x))?;
+        let x = block.write::<u32>(0, own(block.index().x))?;
+        for (x, y) in x.iter_mut().zip(y) {
+            *x = y & 1;
+        }
+        Ok(())
+    });
     let trap = KernelDefinition::new("trap", adds(), |_| {
         Err(piton_driver::Fault::Trapped { code: 9 })
     });
@@ -185,6 +202,7 @@ fn module() -> SimModule {
         .with(add)
         .with(mix)
         .with(count)
+        .with(flag)
         .with(trap)
 }
 
@@ -257,6 +275,20 @@ pub(crate) fn submit(stream: &Stream, work: &NodeWork) -> Result<Timepoint, Stre
             pattern: *pattern,
             bytes: *bytes,
         },
+        NodeWork::CopyToDevice { dst, src, bytes } => Command::CopyToDevice {
+            dst: *dst,
+            src: *src,
+            bytes: *bytes,
+        },
+        NodeWork::CopyToHost { dst, src, bytes } => Command::CopyToHost {
+            dst: *dst,
+            src: *src,
+            bytes: *bytes,
+        },
+        NodeWork::CallHost(function) => {
+            let function = Arc::clone(function);
+            return stream.call_host_each_time(move || function());
+        }
         other => panic!("{other:?} is no command"),
     };
     // SAFETY: tests never free what commands name, and order what conflicts.

@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "forking is unsafe")]
 
-/// What a fork of this process finds, as an exit code. One that hangs is ended by a signal, after a minute.
+/// What a fork of this process finds, as an exit code. One that hangs is ended by a signal, after two minutes.
 ///
 /// `child` may take no lock that another thread of this process may hold.
 pub(crate) fn in_a_fork(child: impl FnOnce() -> i32) -> i32 {
@@ -11,7 +11,7 @@ pub(crate) fn in_a_fork(child: impl FnOnce() -> i32) -> i32 {
     let process = unsafe { libc::fork() };
     if process == 0 {
         // SAFETY: only sets an alarm.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(120) };
         let code = child();
         // SAFETY: ends the child without running anything of the parent's.
         unsafe { libc::_exit(code) };
