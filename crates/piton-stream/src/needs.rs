@@ -17,21 +17,33 @@ const FEW: usize = 4;
 pub(crate) struct Needs {
     /// What needs waits: places of lanes, and of their queues.
     pub(crate) points: SmallVec<[Timepoint; FEW]>,
-    queues: SmallVec<[(Arc<dyn Queue>, Position); FEW]>,
+    places: SmallVec<[Place; FEW]>,
     /// What needs none. Kept for a sanitizer alone.
     pub(crate) left_out: SmallVec<[Timepoint; FEW]>,
 }
 
+/// Where the queue of a lane is to be waited for.
+struct Place {
+    queue: Arc<dyn Queue>,
+    position: Position,
+    /// Whether it is known to have failed, so that the wait passes that on.
+    has_failed: bool,
+}
+
 impl Needs {
-    /// Adds a wait; of two for one lane the later stays.
-    fn add(&mut self, point: Timepoint, place: (Arc<dyn Queue>, Position)) {
-        let mut known = self.points.iter_mut().zip(&mut self.queues);
-        match known.find(|(known, _)| known.lane == point.lane) {
+    /// Adds a wait. Of two for one lane the later stays, but where one alone has failed: once that was forgotten, the
+    /// other tells nothing of it.
+    fn add(&mut self, point: Timepoint, place: Place) {
+        let mut known = self.points.iter_mut().zip(&mut self.places);
+        let is_alike = |known: &Timepoint, other: &Place| {
+            known.lane == point.lane && other.has_failed == place.has_failed
+        };
+        match known.find(|(known, other)| is_alike(known, other)) {
             Some((known, _)) if known.seq >= point.seq => {}
-            Some((known, queue)) => (*known, *queue) = (point, place),
+            Some((known, other)) => (*known, *other) = (point, place),
             None => {
                 self.points.push(point);
-                self.queues.push(place);
+                self.places.push(place);
             }
         }
     }
@@ -39,14 +51,14 @@ impl Needs {
     /// Leaves the first `count` waits alone.
     pub(crate) fn truncate(&mut self, count: usize) {
         self.points.truncate(count);
-        self.queues.truncate(count);
+        self.places.truncate(count);
     }
 
     /// Takes the waits for these places away.
     pub(crate) fn remove(&mut self, made: &[Timepoint]) {
         let mut at = 0;
         let points = &self.points;
-        self.queues.retain(|_| {
+        self.places.retain(|_| {
             at += 1;
             !made.contains(&points[at - 1])
         });
@@ -55,9 +67,9 @@ impl Needs {
 
     /// The waits; they pass failures on, or only order.
     pub(crate) fn waits(&self, inherits: bool) -> SmallVec<[QueueWait<'_>; FEW]> {
-        let waits = self.queues.iter().map(|(queue, position)| QueueWait {
-            queue: &**queue,
-            position: *position,
+        let waits = self.places.iter().map(|place| QueueWait {
+            queue: &*place.queue,
+            position: place.position,
             inherits,
         });
         waits.collect()
@@ -85,7 +97,12 @@ impl Stream {
             if self.known_of(&state, point).is_none() {
                 match state.link().reach(position) {
                     Reach::Wait(queue) => {
-                        needs.add(point, (queue, position));
+                        let place = Place {
+                            queue,
+                            position,
+                            has_failed: state.has_failed(point),
+                        };
+                        needs.add(point, place);
                         return Ok(());
                     }
                     Reach::Ended => state.learn(point),
@@ -108,8 +125,11 @@ impl Stream {
             });
             // Whose queue is gone has ended all it had.
             let place = pending.and_then(|state| {
-                let queue = state.link().queue()?;
-                Some((queue, state.position(*point)))
+                Some(Place {
+                    queue: state.link().queue()?,
+                    position: state.position(*point),
+                    has_failed: false,
+                })
             });
             match place {
                 Some(place) => needs.add(*point, place),

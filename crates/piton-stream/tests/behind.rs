@@ -51,6 +51,26 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
+#[test]
+fn of_two_places_of_a_stream_one_that_failed_is_not_left_to_the_other() {
+    let bench = Bench::new();
+    let (mut other, stream) = (bench.stream("other"), bench.stream("a"));
+    let failed = Frontier::from(trap(&other).unwrap());
+    assert!(other.synchronize().is_err());
+    other.clear_error().unwrap();
+    let pending = Frontier::from(work(&other).unwrap());
+    let before = stream.now();
+    let point = submit(&stream, &[failed.clone(), pending.clone()]).unwrap();
+    assert_eq!(point.seq, before.seq + 3, "a wait for each");
+    assert!(matches!(
+        stream.synchronize(),
+        Err(StreamError::Poisoned(_))
+    ));
+    let again = bench.stream("b");
+    submit(&again, &[pending, failed]).unwrap();
+    assert!(again.synchronize().is_err());
+}
+
 /// A stream of each label, with a command that has not ended.
 fn busy<const N: usize>(bench: &Bench) -> ([Stream; N], [Frontier; N]) {
     let streams = [(); N].map(|()| bench.stream("other"));

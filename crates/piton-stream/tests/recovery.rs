@@ -81,6 +81,40 @@ fn waits_for_a_failed_range_fail_after_it_was_cleared_and_later_ones_do_not() {
     ));
 }
 
+/// The second stream waits for the first, which fails, and with it the second; that forgets its failure.
+fn forgotten_by_a_dependent(bench: &Bench) -> ([Stream; 2], Event) {
+    let (failing, mut stream) = (bench.stream("failing"), bench.stream("a"));
+    trap(&failing).unwrap();
+    let failed = failing.record();
+    assert!(matches!(stream.wait(&failed), Ok(Waited::Enqueued(_))));
+    // Nobody looks at the first.
+    assert!(stream.synchronize().is_err());
+    stream.clear_error().unwrap();
+    assert_eq!(stream.synchronize(), Ok(()));
+    ([stream, failing], failed)
+}
+
+#[test]
+fn who_forgot_what_a_wait_brought_is_told_again_by_the_next() {
+    let bench = Bench::new();
+    let ([stream, _failing], failed) = forgotten_by_a_dependent(&bench);
+    assert!(matches!(stream.wait(&failed), Ok(Waited::Enqueued(_))));
+    poisoned(stream.synchronize());
+    let ([stream, _failing], failed) = forgotten_by_a_dependent(&bench);
+    stream.wait_timepoint(failed.timepoint()).unwrap();
+    poisoned(stream.synchronize());
+    // By another's clock: it learns of the order only when the failure was forgotten.
+    let ([stream, _failing], failed) = forgotten_by_a_dependent(&bench);
+    let last = bench.stream("last");
+    work(&stream).unwrap();
+    assert!(matches!(
+        last.wait(&stream.record()),
+        Ok(Waited::Enqueued(_))
+    ));
+    last.wait_timepoint(failed.timepoint()).unwrap();
+    poisoned(last.synchronize());
+}
+
 #[test]
 fn what_only_comes_after_a_failed_stream_runs_and_a_wait_for_it_still_fails() {
     let bench = Bench::new();

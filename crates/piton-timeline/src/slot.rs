@@ -190,6 +190,11 @@ impl Slot {
         }
     }
 
+    /// Calls `learn` with every place that the tenant is known to be ordered after.
+    pub(crate) fn known(&self, learn: impl FnMut(Place)) {
+        self.clock.before(u64::MAX, learn);
+    }
+
     /// Whether what `lane` submits from now on is ordered after seq `seq` of slot `other`. Takes no lock.
     ///
     /// The generation is read last: who reads a word that a new tenant's wait left sees that it is a new

@@ -49,3 +49,34 @@ fn the_source_of_a_slots_former_lane_is_dropped_under_no_lock() {
     assert_eq!(next.id().index, index, "the slot has a new lane");
     assert_eq!(ended.load(Ordering::Relaxed), 1);
 }
+
+/// A counter moved by hand.
+struct Counter(Arc<AtomicU64>);
+
+impl Progress for Counter {
+    fn completed(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+#[test]
+fn who_looks_again_knows_how_far_everything_is_that_it_comes_after() {
+    let timeline = Timeline::new();
+    let counters = [0, 1].map(|_| Arc::new(AtomicU64::new(0)));
+    let lanes = counters.each_ref().map(|counter| {
+        let source = Counter(Arc::clone(counter));
+        timeline.register(Some(Arc::new(source))).unwrap()
+    });
+    let waits = timeline.register(None).unwrap();
+    let points = lanes.each_ref().map(|lane| lane.submit(1));
+    // The second comes after the first, and so does whoever comes after the second.
+    lanes[1].note_wait(points[0], lanes[1].now());
+    let last = lanes[1].submit(2);
+    waits.note_wait(last, waits.now());
+    counters[0].store(1, Ordering::Release);
+    assert!(!timeline.is_known_complete(points[0]));
+    waits.look_again();
+    assert!(timeline.is_known_complete(points[0]));
+    assert!(!timeline.is_known_complete(last), "it has not ended");
+    assert!(waits.is_ordered_after(points[0]) && waits.is_ordered_after(last));
+}

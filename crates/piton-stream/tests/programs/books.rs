@@ -3,7 +3,7 @@
 //! another's.
 
 use piton_driver::{FillPattern, OnFailure, Queue, QueueFailure};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// A place in a queue: which one, and the position.
 pub(crate) type Place = (usize, u64);
@@ -42,6 +42,12 @@ pub(crate) enum Task {
         to: u64,
         bytes: u64,
     },
+    /// Between devices.
+    CopyPeer {
+        from: u64,
+        to: u64,
+        bytes: u64,
+    },
     /// To the host.
     CopyOut {
         from: u64,
@@ -50,6 +56,8 @@ pub(crate) enum Task {
     },
     Stamp,
     WaitQueue(Place),
+    /// A wait for one of several places: which is not known.
+    WaitSome,
     WaitSemaphore(usize, u64),
     SignalSemaphore(usize, u64),
     WaitMemory(usize, u32),
@@ -80,6 +88,7 @@ impl Task {
 #[derive(Debug)]
 pub(crate) struct Book {
     pub(crate) queue: Arc<dyn Queue>,
+    pub(crate) device: usize,
     pub(crate) on_failure: OnFailure,
     /// The number of its lane before its first command.
     pub(crate) base: u64,
@@ -106,6 +115,22 @@ impl Book {
     pub(crate) fn failures(&self) -> Vec<(QueueFailure, u64)> {
         let last = self.queue.failure().map(|failure| (failure, u64::MAX));
         self.cleared.iter().copied().chain(last).collect()
+    }
+
+    /// What was submitted between one forgotten failure and the next: the positions, and what failed among them.
+    pub(crate) fn stretches(&self) -> Vec<(Range<u64>, Option<QueueFailure>)> {
+        let mut start = 1;
+        let mut stretches = Vec::new();
+        let last = (self.queue.failure(), self.submitted());
+        let cleared = self
+            .cleared
+            .iter()
+            .map(|(failure, last)| (Some(*failure), *last));
+        for (failure, last) in cleared.chain([last]) {
+            stretches.push((start..last + 1, failure));
+            start = last + 1;
+        }
+        stretches
     }
 
     /// Whether whoever waits for this position fails.

@@ -10,7 +10,7 @@ use crate::{
 use piton_driver::FillPattern;
 use std::ops::Range;
 
-/// The device's memory and the host's.
+/// The memory of the devices, one behind the other, and the host's.
 #[derive(Clone)]
 pub(crate) struct Contents {
     pub(crate) device: Vec<u8>,
@@ -42,7 +42,7 @@ impl Contents {
                     FillPattern::Word(word) => repeat(filled, &word.to_ne_bytes()),
                 }
             }
-            Task::CopyWithin { from, to, bytes } => {
+            Task::CopyWithin { from, to, bytes } | Task::CopyPeer { from, to, bytes } => {
                 self.device
                     .copy_within(range(from, bytes), range(to, 0).start);
             }

@@ -36,12 +36,11 @@ const REGRESSIONS: &[u64] = &[];
 
 fn execute(program: &Program, config: SimConfig) -> (Vec<ExecutionRecord>, Vec<Entry>) {
     let world = World::new(config);
-    let trace = world.device.execution_trace().unwrap();
-    trace.start(100_000);
+    let devices = world.devices.iter().map(|one| &one.device);
+    let traces: Vec<_> = devices.map(|one| one.execution_trace().unwrap()).collect();
+    traces.iter().for_each(|trace| trace.start(100_000));
     let mut run = Run::new(&world, program);
-    for op in &program.ops {
-        run.op(*op);
-    }
+    run.all(&program.ops);
     if world.is_virtual {
         run.quiet();
     }
@@ -49,17 +48,24 @@ fn execute(program: &Program, config: SimConfig) -> (Vec<ExecutionRecord>, Vec<E
     if is_finished {
         run.finish();
     }
-    let (records, lost) = trace.finish();
-    assert_eq!(lost, 0);
+    let mut records = Vec::new();
+    for trace in traces {
+        let (recorded, untold) = trace.finish();
+        assert_eq!(untold, 0);
+        records.extend(recorded);
+    }
     if is_finished {
-        verdict::check(&run, &records, &world.contents());
+        // Nothing reads what a device held that is gone.
+        let left = (!world.is_lost.get()).then(|| world.contents());
+        verdict::check(&run, &records, left.as_ref());
     }
     let token = run.drop_all();
-    if !is_finished {
+    // What waits for memory that nobody will write waits for ever; and nobody waits on the host for a device that is gone.
+    let is_cut_off = program.has_memory_waits() || program.devices == 1 && world.is_lost.get();
+    let waits_for_ever = !is_finished && is_cut_off;
+    if !is_finished && !waits_for_ever {
         world.let_pass();
     }
-    // What waits for memory that nobody will write waits for ever.
-    let waits_for_ever = !is_finished && program.has_memory_waits();
     if !waits_for_ever {
         world.streams.prune();
         assert_eq!(world.streams.detached(), 0, "a queue is kept");

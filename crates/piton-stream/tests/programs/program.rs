@@ -5,6 +5,8 @@ use piton_stream::WhenFull;
 use std::ops::Range;
 
 pub(crate) const LANES: usize = 8;
+/// Devices, if a program has more than one.
+pub(crate) const DEVICES: usize = 2;
 
 /// How a command is submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub(crate) enum Move {
     CopyWithin,
     CopyIn,
     CopyOut,
+    /// To another device, or from it.
+    CopyPeer,
 }
 
 /// One thing the host does. Numbers that name a lane, an event, a semaphore or a value are taken modulo what there is.
@@ -48,6 +52,17 @@ pub(crate) enum Op {
     Lend {
         lane: usize,
         to: usize,
+    },
+    /// A kernel on the lane's block behind several events, taken with the waits it needs or not at all.
+    Behind {
+        lane: usize,
+        events: [usize; 3],
+        form: Form,
+    },
+    /// A writer of the lane is kept while the next operations are done: the lane's own go through it, if it can do them.
+    Keep {
+        lane: usize,
+        operations: usize,
     },
     /// The lane's block goes back to the pool.
     Give(usize),
@@ -100,11 +115,41 @@ pub(crate) enum Op {
     ClearFailure(usize),
     /// Drops the lane's stream and makes another in its place.
     Renew(usize),
+    /// The last device goes away for good.
+    Lose,
+}
+
+impl Op {
+    /// Whether it needs the stream of the `lane`-th of so many lanes, or what takes its place.
+    pub(crate) fn is_of(&self, lane: usize, lanes: usize) -> bool {
+        let is_it = |named: usize| named % lanes == lane;
+        match *self {
+            Self::Lend { lane, to } => is_it(lane) || is_it(to),
+            Self::Use { lane, .. }
+            | Self::Burst { lane, .. }
+            | Self::Behind { lane, .. }
+            | Self::Keep { lane, .. }
+            | Self::Give(lane)
+            | Self::Move { lane, .. }
+            | Self::Host { lane, .. }
+            | Self::Record { lane, .. }
+            | Self::Wait { lane, .. }
+            | Self::WaitSemaphore { lane, .. }
+            | Self::SignalSemaphore { lane, .. }
+            | Self::WaitMemory { lane, .. }
+            | Self::WriteMemory(lane)
+            | Self::Flush(lane)
+            | Self::ClearFailure(lane)
+            | Self::Renew(lane) => is_it(lane),
+            _ => false,
+        }
+    }
 }
 
 /// How a lane's streams are made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaneOptions {
+    pub(crate) device: usize,
     pub(crate) commands: u32,
     pub(crate) priority: i32,
     pub(crate) on_failure: OnFailure,
@@ -115,6 +160,7 @@ pub(crate) struct LaneOptions {
 pub(crate) struct Program {
     pub(crate) seed: u64,
     pub(crate) hardware_queues: u32,
+    pub(crate) devices: usize,
     pub(crate) lanes: Vec<LaneOptions>,
     pub(crate) ops: Vec<Op>,
     /// Everything is dropped with work pending.
@@ -133,6 +179,7 @@ impl Program {
         Self {
             seed,
             hardware_queues: random.u32(1..4),
+            devices: weights.devices,
             ops: (0..length).map(|_| weights.op(&mut random)).collect(),
             lanes,
             is_abandoned: random.u32(..8) == 0,
@@ -144,6 +191,7 @@ impl Program {
     pub(crate) fn crowded(seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let lane = |priority| LaneOptions {
+            device: 0,
             commands: 64,
             priority,
             on_failure: OnFailure::Stop,
@@ -158,6 +206,7 @@ impl Program {
         Self {
             seed,
             hardware_queues: random.u32(1..4),
+            devices: 1,
             lanes: [lane(0)].into_iter().chain(urgent).collect(),
             ops,
             is_abandoned: false,
@@ -203,6 +252,8 @@ struct Weights {
     has_semaphores: bool,
     has_memory: bool,
     has_aborts: bool,
+    has_loss: bool,
+    devices: usize,
 }
 
 impl Weights {
@@ -212,6 +263,8 @@ impl Weights {
             has_semaphores: random.bool(),
             has_memory: random.u32(..3) == 0,
             has_aborts: random.u32(..3) == 0,
+            has_loss: random.u32(..12) == 0,
+            devices: if random.u32(..3) == 0 { DEVICES } else { 1 },
         }
     }
 
@@ -219,6 +272,7 @@ impl Weights {
         // The host is one thread: if it parks, nobody gives the signal that makes room.
         let may_park = !self.has_semaphores && !self.has_memory;
         LaneOptions {
+            device: random.usize(..self.devices),
             commands: [2, 4, 8, 16, 64][random.usize(..5)],
             priority: random.i32(-2..=0),
             on_failure: if random.u32(..5) == 0 {
@@ -236,7 +290,7 @@ impl Weights {
 
     fn op(&self, random: &mut fastrand::Rng) -> Op {
         let (lane, other) = (random.usize(..LANES), random.usize(..1 << 20));
-        match random.u32(..70) {
+        match random.u32(..78) {
             0..32 => self.work(random, (lane, other)),
             32..40 => Op::Wait { lane, event: other },
             40..49 => self.signal(random, (lane, other)),
@@ -252,6 +306,16 @@ impl Weights {
                 lane,
                 is_timed: random.u32(..4) == 0,
             },
+            70..75 => Op::Behind {
+                lane,
+                events: [other, random.usize(..1 << 20), random.usize(..1 << 20)],
+                form: form(random),
+            },
+            75 | 76 => Op::Keep {
+                lane,
+                operations: random.usize(1..10),
+            },
+            77 if self.has_loss => Op::Lose,
             _ => Op::Renew(lane),
         }
     }
@@ -273,7 +337,13 @@ impl Weights {
             17..20 => Op::Give(lane),
             20..28 => Op::Move {
                 lane,
-                what: [Move::Fill, Move::CopyWithin, Move::CopyIn, Move::CopyOut][other % 4],
+                what: [
+                    Move::Fill,
+                    Move::CopyWithin,
+                    Move::CopyIn,
+                    Move::CopyOut,
+                    Move::CopyPeer,
+                ][other % 5],
                 dice: random.u64(..),
                 form: form(random),
             },

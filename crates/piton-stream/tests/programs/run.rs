@@ -1,6 +1,8 @@
 //! Running a program: each operation is done, and what the streams answer is held against the books.
 
+mod behind;
 mod ends;
+mod keep;
 mod order;
 mod promise;
 mod signal;
@@ -12,8 +14,8 @@ use crate::{
     program::{Op, Program},
     world::{BLOCKS, World},
 };
-use piton_driver::Priority;
-use piton_stream::{Event, Semaphore, Stream, StreamOptions};
+use piton_driver::{ErrorKind, Priority};
+use piton_stream::{Event, Semaphore, Stream, StreamError, StreamOptions};
 use piton_timeline::{Frontier, LaneId, Timepoint};
 use promise::Promise;
 use std::{collections::HashMap, sync::Arc};
@@ -23,7 +25,8 @@ const OPEN: usize = 3;
 const SEMAPHORES: usize = 5;
 
 struct Lane {
-    stream: Stream,
+    /// Not here while its writer is kept.
+    stream: Option<Stream>,
     queue: usize,
     /// The block it holds, and as which user.
     held: Option<(usize, u32)>,
@@ -75,7 +78,9 @@ impl<'a> Run<'a> {
             books: Vec::new(),
             issued: Vec::new(),
             queues: HashMap::new(),
-            pool: (0..BLOCKS).map(|_| PoolBlock::default()).collect(),
+            pool: (0..BLOCKS * program.devices)
+                .map(|_| PoolBlock::default())
+                .collect(),
             events: Vec::new(),
             promises: Vec::new(),
             semaphores: (0..SEMAPHORES).map(|n| semaphore(n).unwrap()).collect(),
@@ -85,13 +90,18 @@ impl<'a> Run<'a> {
             tags: 0,
         };
         for lane in 0..program.lanes.len() {
-            let made = run.make(lane);
+            let made = run.make(lane).unwrap();
             run.lanes.push(made);
         }
         run
     }
 
-    fn make(&mut self, lane: usize) -> Lane {
+    fn stream(&self, lane: usize) -> &Stream {
+        self.lanes[lane].stream.as_ref().unwrap()
+    }
+
+    /// A stream; none on a device that is gone.
+    fn make(&mut self, lane: usize) -> Option<Lane> {
         let given = self.program.lanes[lane];
         let options = StreamOptions {
             priority: Priority(given.priority),
@@ -100,17 +110,16 @@ impl<'a> Run<'a> {
             when_full: given.when_full,
             ..StreamOptions::default()
         };
-        let stream = self
-            .world
-            .streams
-            .create(&self.world.device, options)
-            .unwrap();
+        let one = &self.world.devices[given.device];
+        let stream = self.world.streams.create(&one.device, options);
+        let stream = self.unless_lost(stream)?;
         assert_eq!(stream.capacity(), u64::from(given.commands));
         let queue = self.books.len();
         let former = self.queues.insert(stream.id(), queue);
         assert_eq!(former, None, "a generation came back");
         self.books.push(Book {
-            queue: self.world.watched.last_queue(),
+            queue: one.watched.last_queue(),
+            device: given.device,
             on_failure: given.on_failure,
             base: stream.now().seq,
             commands: u64::from(given.commands),
@@ -120,11 +129,26 @@ impl<'a> Run<'a> {
             aborted: 0,
             cleared: Vec::new(),
         });
-        Lane {
-            stream,
+        Some(Lane {
+            stream: Some(stream),
             queue,
             held: None,
+        })
+    }
+
+    /// The answer, or none that is due to a device that is gone.
+    fn unless_lost<T>(&self, answer: Result<T, StreamError>) -> Option<T> {
+        match answer {
+            Ok(answer) => Some(answer),
+            Err(error) if self.is_due_to_loss(&error) => None,
+            Err(error) => panic!("{error}"),
         }
+    }
+
+    fn is_due_to_loss(&self, error: &StreamError) -> bool {
+        let is_lost =
+            matches!(error, StreamError::Driver(error) if error.kind == ErrorKind::DeviceLost);
+        is_lost && self.world.is_lost.get()
     }
 
     fn place(&self, point: Timepoint) -> Place {
@@ -137,12 +161,22 @@ impl<'a> Run<'a> {
         self.tags
     }
 
-    pub(crate) fn op(&mut self, op: Op) {
-        self.do_it(op);
-        self.observe();
+    /// Does all of it, looking at what must be so after each operation.
+    pub(crate) fn all(&mut self, mut ops: &[Op]) {
+        while let Some((op, rest)) = ops.split_first() {
+            let kept = match *op {
+                Op::Keep { operations, .. } => operations.min(rest.len()),
+                _ => 0,
+            };
+            let (kept, rest) = rest.split_at(kept);
+            self.do_it(*op, kept);
+            self.observe();
+            ops = rest;
+        }
     }
 
-    fn do_it(&mut self, op: Op) {
+    /// Does an operation, and while it does it others, if it is one of that kind.
+    fn do_it(&mut self, op: Op, meanwhile: &[Op]) {
         let lanes = self.lanes.len();
         match op {
             Op::Use {
@@ -153,6 +187,8 @@ impl<'a> Run<'a> {
             } => self.use_block(lane % lanes, (is_large, traps), form),
             Op::Burst { lane, form } => self.burst(lane % lanes, form),
             Op::Lend { lane, to } => self.lend(lane % lanes, to % lanes),
+            Op::Behind { lane, events, form } => self.behind(lane % lanes, events, form),
+            Op::Keep { lane, .. } => self.keep(lane % lanes, meanwhile),
             Op::Give(lane) => self.give(lane % lanes),
             Op::Move {
                 lane,
@@ -183,10 +219,13 @@ impl<'a> Run<'a> {
             Op::Poll(promise) => self.poll(promise),
             Op::DropFuture(promise) => self.drop_promise(promise),
             Op::WaitOnHost(event) => self.wait_on_host(event),
-            Op::Flush(lane) => self.lanes[lane % lanes].stream.flush().unwrap(),
+            Op::Flush(lane) => {
+                let _flushed = self.unless_lost(self.stream(lane % lanes).flush());
+            }
             Op::Abort(lane) => self.abort(self.lanes[lane % lanes].queue),
             Op::ClearFailure(lane) => self.clear_failure(lane % lanes),
             Op::Renew(lane) => self.renew(lane % lanes),
+            Op::Lose => self.lose(),
         }
     }
 }

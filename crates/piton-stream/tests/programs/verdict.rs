@@ -7,7 +7,10 @@ use crate::{
     world::{Entry, TRAP, WORDS},
 };
 use piton_driver::{ErrorKind, ExecutionRecord, Fault, OnFailure, QueueId};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Range,
+};
 
 /// How often a band that has something to run is passed over at most.
 const AGEING: usize = 16;
@@ -21,6 +24,8 @@ struct Span {
 
 struct Verdict<'a> {
     books: &'a [Book],
+    /// The device that was lost.
+    lost: Option<usize>,
     log: &'a [Entry],
     /// What was recorded as run, by place.
     ran: BTreeSet<Place>,
@@ -30,11 +35,12 @@ struct Verdict<'a> {
     found: HashMap<u32, [u32; WORDS as usize]>,
 }
 
-/// Asserts all of it. `left` is what memory holds now.
-pub(crate) fn check(run: &Run<'_>, trace: &[ExecutionRecord], left: &Contents) {
+/// Asserts all of it. `left` is what memory holds now, if all devices are there.
+pub(crate) fn check(run: &Run<'_>, trace: &[ExecutionRecord], left: Option<&Contents>) {
     let log = run.world.log.lock().clone();
     let mut verdict = Verdict {
         books: &run.books,
+        lost: run.world.is_lost.get().then(|| run.world.devices.len() - 1),
         log: &log,
         ran: BTreeSet::new(),
         spans: BTreeMap::new(),
@@ -50,7 +56,9 @@ pub(crate) fn check(run: &Run<'_>, trace: &[ExecutionRecord], left: &Contents) {
     verdict.counters();
     verdict.users();
     verdict.no_overlaps();
-    verdict.contents(run, left);
+    if let Some(left) = left {
+        verdict.contents(run, left);
+    }
 }
 
 /// Of one queue of the lowest band, which is ready from before the first record to its last command: it had its turn
@@ -120,7 +128,8 @@ impl Verdict<'_> {
         assert_eq!(starts.len(), self.spans.len(), "what began has ended");
         for place in self.places.values() {
             let has_begun = self.spans.contains_key(place);
-            assert_eq!(has_begun, self.ran.contains(place), "{place:?}");
+            let is_equal = has_begun == self.ran.contains(place);
+            assert!(is_equal || self.lost.is_some(), "{place:?}");
         }
     }
 
@@ -128,12 +137,23 @@ impl Verdict<'_> {
     fn endings(&self, queue: usize) {
         let book = &self.books[queue];
         assert_eq!(book.queue.completed().get(), book.submitted());
-        if !book.cleared.is_empty() {
-            return;
+        for (stretch, failure) in book.stretches() {
+            let failed_at = failure.map_or(u64::MAX, |failure| failure.position.get());
+            self.endings_of(queue, stretch.clone(), failed_at);
+            self.left_out(queue, stretch.clone(), failed_at);
+            if let Some(failure) = failure {
+                assert!(stretch.contains(&failed_at), "{failed_at} of {stretch:?}");
+                let task = self.task((queue, failed_at));
+                self.is_reason(book, failed_at, task, failure.error.kind);
+            }
         }
-        let failure = book.queue.failure();
-        let failed_at = failure.map_or(u64::MAX, |failure| failure.position.get());
-        for (position, task) in (1..).zip(&book.tasks) {
+    }
+
+    /// Those of one stretch, in which this position was the first that failed.
+    fn endings_of(&self, queue: usize, stretch: Range<u64>, failed_at: u64) {
+        let book = &self.books[queue];
+        for position in stretch {
+            let task = &self.task((queue, position));
             let has_run = self.ran.contains(&(queue, position));
             if position < failed_at {
                 assert!(has_run, "{task:?} at {position} was skipped for nothing");
@@ -144,14 +164,12 @@ impl Verdict<'_> {
             } else if position > failed_at && book.on_failure == OnFailure::Stop {
                 assert!(!has_run, "{task:?} at {position} ran after a failure");
             } else if position > failed_at {
-                let is_wait = matches!(task, Task::WaitQueue(_) | Task::WaitSemaphore(..));
-                assert!(has_run || is_wait || position <= book.aborted);
+                let is_wait = matches!(
+                    task,
+                    Task::WaitQueue(_) | Task::WaitSome | Task::WaitSemaphore(..)
+                );
+                assert!(has_run || is_wait || position <= book.aborted || self.lost.is_some());
             }
-        }
-        self.left_out(book, failed_at);
-        if let Some(failure) = failure {
-            let task = book.tasks[usize::try_from(failed_at).unwrap() - 1];
-            self.is_reason(book, failed_at, task, failure.error.kind);
         }
     }
 
@@ -162,14 +180,15 @@ impl Verdict<'_> {
         }
     }
 
-    /// A wait that was left out means what a wait that was made means: dependents of a failure never run.
-    fn left_out(&self, book: &Book, failed_at: u64) {
-        if self.books.iter().any(|book| !book.cleared.is_empty()) {
-            return;
-        }
-        for (behind, (queue, position)) in &book.after {
+    /// A wait that was left out means what a wait that was made means: dependents of a failure never run. A stream that
+    /// forgot its failure forgot what it waited for as well: its first command since then, which does nothing, depends on
+    /// none of that.
+    fn left_out(&self, own: usize, stretch: Range<u64>, failed_at: u64) {
+        let after = self.books[own].after.iter();
+        for (behind, (queue, position)) in after.filter(|(_, (queue, _))| *queue != own) {
             let is_spoilt = self.books[*queue].is_spoilt(*position);
-            let has_dependents = *behind <= book.submitted();
+            let is_forgotten = *behind == stretch.start && stretch.start > 1;
+            let has_dependents = stretch.contains(behind) && !is_forgotten;
             assert!(
                 !is_spoilt || !has_dependents || failed_at <= *behind,
                 "{behind} ran after {position} of {queue} had failed",
@@ -179,16 +198,24 @@ impl Verdict<'_> {
 
     fn is_reason(&self, book: &Book, position: u64, task: Task, kind: ErrorKind) {
         let is_reason = match kind {
+            ErrorKind::DeviceLost => {
+                let is_its = Some(book.device) == self.lost;
+                self.lost.is_some() && (is_its || matches!(task, Task::CopyPeer { .. }))
+            }
             ErrorKind::Aborted => position <= book.aborted,
             ErrorKind::KernelFault(Fault::Trapped { code: TRAP }) => {
                 matches!(task, Task::Kernel { traps: true, .. })
             }
             ErrorKind::HostFunctionPanicked => matches!(task, Task::Host { panics: true, .. }),
             ErrorKind::DependencyFailed { .. } => {
-                matches!(task, Task::WaitQueue(_)) && self.must_fail(task)
+                matches!(task, Task::WaitSome)
+                    || matches!(task, Task::WaitQueue(_)) && self.must_fail(task)
             }
             ErrorKind::DeadlockCycle { .. } | ErrorKind::NeverSignalled { .. } => {
-                matches!(task, Task::WaitQueue(_) | Task::WaitSemaphore(3.., _))
+                matches!(
+                    task,
+                    Task::WaitQueue(_) | Task::WaitSome | Task::WaitSemaphore(3.., _)
+                )
             }
             _ => false,
         };
@@ -215,16 +242,21 @@ impl Verdict<'_> {
                     "{place:?} came before {other:?}"
                 );
             }
-            // A wait that failed in a lane that goes on holds nothing back.
+            // A wait that failed in a lane that goes on holds nothing back, nor does one whose failure was forgotten.
             if book.failures().is_empty() {
-                self.signals(book, *position, span.start);
+                self.signals(book, 1..*position, span.start);
+            } else if book.on_failure == OnFailure::Stop {
+                let mut stretches = book.stretches().into_iter();
+                let own = stretches.find(|(stretch, _)| stretch.contains(position));
+                self.signals(book, own.unwrap().0.start..*position, span.start);
             }
         }
     }
 
-    /// Every wait for a number before this place has been signalled by somebody before the task began.
-    fn signals(&self, book: &Book, position: u64, start: usize) {
-        for task in &book.tasks[..usize::try_from(position).unwrap() - 1] {
+    /// Every wait for a number at these positions has been signalled by somebody before the task began.
+    fn signals(&self, book: &Book, before: Range<u64>, start: usize) {
+        let before = [before.start, before.end].map(|at| usize::try_from(at).unwrap() - 1);
+        for task in &book.tasks[before[0]..before[1]] {
             let is_met = match *task {
                 Task::WaitSemaphore(semaphore, value) => {
                     value == 0

@@ -2,7 +2,7 @@
 
 use piton_driver::{
     Device, DeviceInfo, DriverError, ExecutionTrace, HostFunctions, HostMemory, Kernels, Memory,
-    PriorityRange, Queue, QueueOptions, Queues, Semaphores, Timestamps,
+    Peers, PriorityRange, Queue, QueueOptions, Queues, Semaphores, Timestamps,
 };
 use piton_sync::Mutex;
 use std::sync::Arc;
@@ -70,6 +70,10 @@ impl Device for WatchedDevice {
 
     fn host_functions(&self) -> Option<&dyn HostFunctions> {
         self.inner.host_functions()
+    }
+
+    fn peers(&self) -> Option<&dyn Peers> {
+        self.inner.peers()
     }
 
     fn semaphores(&self) -> Option<&dyn Semaphores> {

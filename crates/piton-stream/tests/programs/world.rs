@@ -2,16 +2,22 @@
 
 #![expect(unsafe_code, reason = "launches and frees device memory")]
 
-use crate::{contents::Contents, program::Program, watched::WatchedDevice};
+use crate::{
+    contents::Contents,
+    program::{DEVICES, Program},
+    watched::WatchedDevice,
+};
 use piton_driver::{
-    Command, Device, DeviceId, DevicePtr, Driver, Fault, Grid, HostAllocation, HostMemoryOptions,
-    Kernel, Launch, Locking, ModuleImage, Parameter, Signature, WaitOutcome,
+    Command, Device, DeviceId, DevicePtr, Driver, DriverError, ErrorKind, Fault, Grid,
+    HostAllocation, HostMemoryOptions, Kernel, Launch, Locking, ModuleImage, Parameter,
+    PeerAddress, Signature, WaitOutcome,
 };
 use piton_sim::{Block, DeviceConfig, KernelDefinition, SimConfig, SimDriver, SimModule};
 use piton_stream::{Semaphore, StreamOptions, Streams};
 use piton_sync::Mutex;
 use piton_timeline::Timeline;
 use std::{
+    cell::Cell,
     ptr::NonNull,
     slice,
     sync::Arc,
@@ -22,10 +28,10 @@ use std::{
 pub(crate) const WORDS: u32 = 16;
 /// The same in bytes.
 pub(crate) const BLOCK: u64 = WORDS as u64 * 4;
-/// Blocks of the pool.
+/// Blocks of the pool, on each device.
 pub(crate) const BLOCKS: usize = 5;
-/// Bytes of device memory: blocks, and areas of the same size, three a stream.
-const DEVICE_BYTES: u64 = 512 * BLOCK;
+/// Bytes of a device's memory: blocks, and areas of the same size, three a stream.
+pub(crate) const DEVICE_BYTES: u64 = 512 * BLOCK;
 /// Bytes of host memory that copies use, more than a program has copies; what is read back in the end lies behind.
 const HOST_BYTES: u64 = 256 * BLOCK;
 pub(crate) const TRAP: u32 = 7;
@@ -59,14 +65,37 @@ pub(crate) type Log = Arc<Mutex<Vec<Entry>>>;
 
 pub(crate) struct World {
     pub(crate) streams: Streams,
+    /// The first device.
     pub(crate) device: Arc<dyn Device>,
-    pub(crate) watched: Arc<WatchedDevice>,
+    pub(crate) devices: Vec<OneDevice>,
     pub(crate) log: Log,
     pub(crate) is_virtual: bool,
+    /// Whether the last device is gone.
+    pub(crate) is_lost: Cell<bool>,
+    host: HostAllocation,
+    driver: SimDriver,
+}
+
+/// A device, its kernels and its memory.
+pub(crate) struct OneDevice {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) watched: Arc<WatchedDevice>,
     kernels: [Arc<dyn Kernel>; 2],
     memory: DevicePtr,
-    host: HostAllocation,
-    _driver: SimDriver,
+}
+
+impl OneDevice {
+    fn open(driver: &SimDriver, id: u32) -> Self {
+        let watched = Arc::new(WatchedDevice::new(driver.open(DeviceId(id)).unwrap()));
+        let device: Arc<dyn Device> = watched.clone();
+        let module = device.kernels().load(ModuleImage::Registered("m")).unwrap();
+        Self {
+            kernels: ["small", "large"].map(|name| module.kernel(name).unwrap()),
+            memory: device.memory().allocate(DEVICE_BYTES).unwrap(),
+            device,
+            watched,
+        }
+    }
 }
 
 /// A small machine.
@@ -77,19 +106,25 @@ pub(crate) fn config(program: &Program) -> SimConfig {
         hardware_queues: program.hardware_queues,
         ..DeviceConfig::default()
     };
-    SimConfig::uniform(1, &device)
+    SimConfig::uniform(u32::try_from(program.devices).unwrap(), &device)
 }
 
 impl World {
     pub(crate) fn new(config: SimConfig) -> Self {
         let is_virtual = config.workers.is_none();
+        let devices = 0..u32::try_from(config.devices.len()).unwrap();
         let driver = SimDriver::new(config).unwrap();
         let log = Log::default();
         driver.register(module(&log));
-        let watched = Arc::new(WatchedDevice::new(driver.open(DeviceId(0)).unwrap()));
-        let device: Arc<dyn Device> = watched.clone();
-        let module = device.kernels().load(ModuleImage::Registered("m")).unwrap();
-        let host = usize::try_from(HOST_BYTES + DEVICE_BYTES).unwrap();
+        let devices: Vec<_> = devices.map(|id| OneDevice::open(&driver, id)).collect();
+        for (one, other) in devices.iter().zip(devices.iter().rev()) {
+            let peer = other.device.info().id;
+            if peer != one.device.info().id {
+                one.device.peers().unwrap().enable(peer).unwrap();
+            }
+        }
+        let device = Arc::clone(&devices[0].device);
+        let host = usize::try_from(HOST_BYTES + DEVICES as u64 * DEVICE_BYTES).unwrap();
         let options = HostMemoryOptions {
             locking: Locking::Preferred,
             ..HostMemoryOptions::default()
@@ -97,14 +132,13 @@ impl World {
         let host = device.host_memory().unwrap().allocate(host, options);
         let world = Self {
             streams: Streams::new(Timeline::new()),
-            kernels: ["small", "large"].map(|name| module.kernel(name).unwrap()),
-            memory: device.memory().allocate(DEVICE_BYTES).unwrap(),
             host: host.unwrap(),
             device,
-            watched,
+            devices,
             log,
             is_virtual,
-            _driver: driver,
+            is_lost: Cell::new(false),
+            driver,
         };
         world.prepare_host();
         world
@@ -116,12 +150,28 @@ impl World {
 
     /// The device address of a byte.
     pub(crate) fn at(&self, byte: u64) -> DevicePtr {
-        self.memory.checked_add(byte).unwrap()
+        let memory = self.devices[device_of(byte)].memory;
+        memory.checked_add(byte % DEVICE_BYTES).unwrap()
+    }
+
+    /// The same, for a copy between devices.
+    pub(crate) fn peer_at(&self, byte: u64) -> PeerAddress {
+        PeerAddress {
+            device: self.devices[device_of(byte)].device.info().id,
+            ptr: self.at(byte),
+        }
+    }
+
+    /// The last device goes away.
+    pub(crate) fn lose(&self) {
+        self.is_lost.set(true);
+        self.driver
+            .lose(self.devices[self.devices.len() - 1].device.info().id);
     }
 
     /// The host address of a byte.
     pub(crate) fn host_at(&self, byte: u64) -> NonNull<u8> {
-        assert!(byte < HOST_BYTES + DEVICE_BYTES);
+        assert!(byte < HOST_BYTES + DEVICES as u64 * DEVICE_BYTES);
         // SAFETY: it is within the allocation.
         unsafe { self.host.start.add(usize::try_from(byte).unwrap()) }
     }
@@ -142,20 +192,22 @@ impl World {
     /// What memory holds before anything has run.
     pub(crate) fn contents_before(&self) -> Contents {
         Contents {
-            device: vec![0; usize::try_from(DEVICE_BYTES).unwrap()],
+            device: vec![0; self.devices.len() * usize::try_from(DEVICE_BYTES).unwrap()],
             host: host_before().collect(),
         }
     }
 
     /// What memory holds when everything has ended.
     pub(crate) fn contents(&self) -> Contents {
-        let reader = self.streams.create(&self.device, StreamOptions::default());
-        let (reader, to) = (reader.unwrap(), self.host_at(HOST_BYTES));
-        // SAFETY: nothing else uses the memory any more.
-        unsafe { reader.copy_to_host(to, self.memory, DEVICE_BYTES) }.unwrap();
-        reader.close().unwrap();
+        for (byte, one) in (0..).map(|at: u64| at * DEVICE_BYTES).zip(&self.devices) {
+            let reader = self.streams.create(&one.device, StreamOptions::default());
+            let (reader, to) = (reader.unwrap(), self.host_at(HOST_BYTES + byte));
+            // SAFETY: nothing else uses the memory any more.
+            unsafe { reader.copy_to_host(to, one.memory, DEVICE_BYTES) }.unwrap();
+            reader.close().unwrap();
+        }
         Contents {
-            device: self.host_bytes(HOST_BYTES, DEVICE_BYTES),
+            device: self.host_bytes(HOST_BYTES, self.devices.len() as u64 * DEVICE_BYTES),
             host: self.host_bytes(0, HOST_BYTES),
         }
     }
@@ -176,7 +228,8 @@ impl World {
         for index in 0..words {
             arguments.extend(pattern(tag, index).to_ne_bytes());
         }
-        let kernel = &self.kernels[usize::from(is_large)];
+        let kernels = &self.devices[device_of(block_at(block))].kernels;
+        let kernel = &kernels[usize::from(is_large)];
         let launch = Launch::new(kernel, Grid::linear(1), &arguments);
         let answer = submit(&Command::Launch(launch));
         arguments.fill(0xEE);
@@ -199,10 +252,21 @@ impl World {
     /// Frees the memory. Nothing uses it any more.
     pub(crate) fn free(&self) {
         let host = HostAllocation { ..self.host };
-        // SAFETY: every queue has drained.
-        unsafe { self.device.memory().free(self.memory) }.unwrap();
+        for one in &self.devices {
+            // SAFETY: every queue has drained.
+            self.freed(unsafe { one.device.memory().free(one.memory) });
+        }
         // SAFETY: as above; it is freed here alone, once a world.
-        unsafe { self.device.host_memory().unwrap().free(host) }.unwrap();
+        self.freed(unsafe { self.device.host_memory().unwrap().free(host) });
+    }
+
+    fn freed(&self, answer: Result<(), DriverError>) {
+        let is_due_to_loss =
+            |error: DriverError| error.kind == ErrorKind::DeviceLost && self.is_lost.get();
+        assert!(
+            answer.is_ok() || answer.is_err_and(is_due_to_loss),
+            "{answer:?}"
+        );
     }
 }
 
@@ -211,14 +275,19 @@ fn host_before() -> impl Iterator<Item = u8> {
     (0..HOST_BYTES).map(|byte| (byte / BLOCK * 37 + byte).to_le_bytes()[0] | 1)
 }
 
-/// Where a block of the pool begins.
-pub(crate) fn block_at(block: usize) -> u64 {
-    block as u64 * BLOCK
+/// The device that a byte is on.
+pub(crate) fn device_of(byte: u64) -> usize {
+    usize::try_from(byte / DEVICE_BYTES).unwrap()
 }
 
-/// Where an area of the `queue`-th stream begins.
-pub(crate) fn area_at(queue: usize, which: usize) -> u64 {
-    block_at(BLOCKS + queue * 3 + which)
+/// Where a block of the pool begins.
+pub(crate) fn block_at(block: usize) -> u64 {
+    (block / BLOCKS) as u64 * DEVICE_BYTES + (block % BLOCKS) as u64 * BLOCK
+}
+
+/// Where an area of the `queue`-th stream begins on a device. It has them on each.
+pub(crate) fn area_at(device: usize, queue: usize, which: usize) -> u64 {
+    device as u64 * DEVICE_BYTES + (BLOCKS + queue * 3 + which) as u64 * BLOCK
 }
 
 fn pattern(tag: u32, index: u32) -> u32 {

@@ -1,35 +1,56 @@
 //! Ends: aborts, failures that are forgotten, streams that go, and what must be so when nothing runs any more.
 
-use super::{OPEN, Run};
+use super::{Lane, OPEN, Run};
 use crate::{
     books::Task,
     world::{Entry, PATIENCE},
 };
-use piton_driver::{QueueActivity, WaitOutcome};
+use piton_driver::{Position, QueueActivity, QueueFailure, WaitOutcome};
+use piton_stream::StreamError;
 use std::{sync::Arc, time::Instant};
 
 impl Run<'_> {
     pub(super) fn abort(&mut self, queue: usize) {
         let book = &mut self.books[queue];
         book.aborted = book.submitted();
-        book.queue.abort().unwrap();
+        let aborted = book.queue.abort();
+        let is_lost = self.world.is_lost.get();
+        assert!(aborted.is_ok() || is_lost, "{aborted:?}");
     }
 
     pub(super) fn clear_failure(&mut self, lane: usize) {
-        let book = &mut self.books[self.lanes[lane].queue];
+        let Lane { stream, queue, .. } = &mut self.lanes[lane];
+        let (stream, book) = (stream.as_mut().unwrap(), &mut self.books[*queue]);
         let submitted = book.submitted();
         let was_drained = book.queue.completed().get() == submitted;
-        let cleared = book.queue.clear_failure();
-        assert!(cleared.is_ok() || !was_drained, "it has drained");
-        let cleared = cleared.ok().flatten();
-        book.cleared
-            .extend(cleared.map(|failure| (failure, submitted)));
+        match stream.clear_error() {
+            Ok(Some(failure)) => {
+                let failure = QueueFailure {
+                    position: Position::new(failure.timepoint.seq - book.base),
+                    error: failure.error,
+                    origin: failure.place,
+                };
+                book.cleared.push((failure, submitted));
+                // Behind it something that does nothing, so that the present place is none that failed.
+                book.tasks.push(Task::WaitQueue((*queue, 0)));
+                self.issued.push((*queue, submitted + 1));
+                assert_eq!(stream.now().seq, book.base + book.submitted());
+            }
+            Ok(None) => assert_eq!(stream.now().seq, book.base + submitted),
+            Err(StreamError::NotDrained { .. }) => assert!(!was_drained, "it has drained"),
+            Err(error) => assert!(self.is_due_to_loss(&error), "{error}"),
+        }
+    }
+
+    pub(super) fn lose(&mut self) {
+        self.world.lose();
     }
 
     pub(super) fn renew(&mut self, lane: usize) {
         self.give(lane);
-        let made = self.make(lane);
-        self.lanes[lane] = made;
+        if let Some(made) = self.make(lane) {
+            self.lanes[lane] = made;
+        }
         self.world.streams.prune();
     }
 
@@ -82,6 +103,7 @@ impl Run<'_> {
                         assert!(written < value, "a lost wake");
                         break;
                     }
+                    Task::WaitSome => break,
                     other => panic!("{other:?} waits for nothing"),
                 }
             }

@@ -1,14 +1,13 @@
 //! Events and waits for them, and what streams know of each other's order.
 
-use super::{Lane, Recorded, Run};
+use super::{Recorded, Run, submit::Answer};
 use crate::books::{Clock, Place, Task};
 use piton_stream::{Event, StreamError, Submission, Waited};
 use piton_timeline::Timepoint;
 
 impl Run<'_> {
     pub(super) fn record(&mut self, lane: usize, is_timed: bool) {
-        let Lane { stream, queue, .. } = &self.lanes[lane];
-        let queue = *queue;
+        let (stream, queue) = (self.stream(lane), self.lanes[lane].queue);
         let event = if is_timed {
             let event = stream.record_timed();
             let taken = event.as_ref().map(Event::timepoint).map_err(Clone::clone);
@@ -39,28 +38,30 @@ impl Run<'_> {
             clock,
         } = &self.events[event];
         let (event, place, clock) = (event.clone(), *place, clock.clone());
-        let waited = match self.lanes[lane].stream.try_wait(&event) {
+        let waited = match self.stream(lane).try_wait(&event) {
             Ok(Submission::Accepted(waited)) => Ok(waited),
             Ok(Submission::Full) => Err(StreamError::Full { capacity: 0 }),
             Err(error) => Err(error),
         };
-        self.waited(lane, place, &clock, waited);
+        let now = self.stream(lane).now();
+        self.waited(lane, place, &clock, waited, now);
     }
 
     /// As [`wait_event`](Self::wait_event), for a point of whose history the books say nothing.
     pub(super) fn wait_point(&mut self, lane: usize, point: Timepoint) -> bool {
-        let waited = self.lanes[lane].stream.wait_timepoint(point);
-        let place = self.place(point);
-        self.waited(lane, place, &self.books[place.0].clock.clone(), waited)
+        let waited = self.stream(lane).wait_timepoint(point);
+        let (place, now) = (self.place(point), self.stream(lane).now());
+        self.waited(lane, place, &self.books[place.0].clock.clone(), waited, now)
     }
 
     /// A wait has been answered; says whether what follows comes after the place.
-    fn waited(
+    pub(super) fn waited(
         &mut self,
         lane: usize,
         place: Place,
         clock: &Clock,
         waited: Result<Waited, StreamError>,
+        now: Timepoint,
     ) -> bool {
         let own = self.lanes[lane].queue;
         let is_done = self.books[place.0].queue.completed().get() >= place.1;
@@ -75,26 +76,36 @@ impl Run<'_> {
                 let is_direct = own == place.0 || self.books[own].after.iter().any(direct);
                 assert!(!is_direct || has_failed, "a wait for what it comes after");
                 let taken = Ok(Submission::Accepted(point));
-                self.submitted(lane, Task::WaitQueue(place), taken);
+                self.answered(lane, Task::WaitQueue(place), Answer { taken, now });
             }
             Ok(Waited::Ordered) => assert!(is_known, "an order that is not there"),
-            Ok(Waited::Done) => assert!(is_done, "it has not ended"),
+            Ok(Waited::Done) => {
+                let is_well = own == place.0 || !self.books[place.0].is_spoilt(place.1);
+                assert!(is_done && is_well, "it has not ended well");
+            }
             Ok(other) => panic!("{other:?}"),
             Err(StreamError::Poisoned(_)) => {
                 assert!(is_done && has_failed, "nothing failed");
                 return true;
             }
             Err(StreamError::Full { .. }) => return false,
-            Err(other) => panic!("{other}"),
+            Err(other) => {
+                assert!(self.is_due_to_loss(&other), "{other}");
+                return false;
+            }
         }
+        self.comes_after(own, self.books[own].submitted() + 1, place, clock);
+        true
+    }
+
+    /// From this position on the queue comes after the place, and after what that comes after.
+    pub(super) fn comes_after(&mut self, own: usize, behind: u64, place: Place, clock: &Clock) {
         let book = &mut self.books[own];
-        let behind = book.submitted() + 1;
         book.after.push((behind, place));
         for (queue, position) in clock.iter().chain([(&place.0, &place.1)]) {
             let known = book.clock.entry(*queue).or_default();
             *known = (*known).max(*position);
         }
-        true
     }
 
     pub(super) fn query(&self, event: usize) {
@@ -108,12 +119,11 @@ impl Run<'_> {
             match answer {
                 Ok(false) => assert!(!was_done, "it has ended"),
                 Ok(true) => {
-                    // Streams are not told of failures that are cleared.
-                    let is_well = !book.is_spoilt(position) || !book.cleared.is_empty();
+                    let is_well = !book.is_spoilt(position);
                     assert!(is_done && is_well, "it has not ended well");
                 }
                 Err(StreamError::Poisoned(_)) => {
-                    assert!(is_done && !book.failures().is_empty(), "nothing failed");
+                    assert!(is_done && book.is_spoilt(position), "nothing failed");
                 }
                 Err(other) => panic!("{other}"),
             }

@@ -12,8 +12,8 @@ use piton_stream::Submission;
 impl Run<'_> {
     pub(super) fn wait_semaphore(&mut self, lane: usize, semaphore: usize, ahead: u64) {
         let value = self.planned[semaphore] + ahead;
-        let taken = self.lanes[lane]
-            .stream
+        let taken = self
+            .stream(lane)
             .wait_semaphore(&self.semaphores[semaphore], value)
             .map(Submission::Accepted);
         self.submitted(lane, Task::WaitSemaphore(semaphore, value), taken);
@@ -21,8 +21,8 @@ impl Run<'_> {
 
     pub(super) fn signal(&mut self, lane: usize, semaphore: usize) {
         let value = self.planned[semaphore] + 1;
-        let taken = self.lanes[lane]
-            .stream
+        let taken = self
+            .stream(lane)
             .signal_semaphore(&self.semaphores[semaphore], value)
             .map(Submission::Accepted);
         if self.submitted(lane, Task::SignalSemaphore(semaphore, value), taken) {
@@ -34,7 +34,13 @@ impl Run<'_> {
         let value = self.planned[semaphore] + by;
         self.planned[semaphore] = value;
         self.world.note(Entry::HostSignal { semaphore, value });
-        self.semaphores[semaphore].signal(value).unwrap();
+        let signalled = self.semaphores[semaphore].signal(value);
+        let _given = self.unless_lost(signalled);
+    }
+
+    /// An area of a queue on its own device.
+    pub(super) fn area(&self, queue: usize, which: usize) -> u64 {
+        area_at(self.books[queue].device, queue, which)
     }
 
     fn writes(&self, queue: usize) -> u32 {
@@ -44,9 +50,12 @@ impl Run<'_> {
 
     pub(super) fn wait_memory(&mut self, lane: usize, writer: usize, ahead: u32) {
         let queue = self.lanes[writer].queue;
+        if self.books[queue].device != self.books[self.lanes[lane].queue].device {
+            return;
+        }
         let value = self.writes(queue) + ahead;
         let wait = MemoryWait {
-            at: self.world.at(area_at(queue, 2)),
+            at: self.world.at(self.area(queue, 2)),
             comparison: Comparison::AtLeast,
             value: MemoryWord::U32(value),
         };
@@ -57,7 +66,7 @@ impl Run<'_> {
     pub(super) fn write_memory(&mut self, lane: usize) {
         let queue = self.lanes[lane].queue;
         let value = self.writes(queue) + 1;
-        let at = area_at(queue, 2);
+        let at = self.area(queue, 2);
         let command = Command::WriteMemory {
             at: self.world.at(at),
             value: MemoryWord::U32(value),

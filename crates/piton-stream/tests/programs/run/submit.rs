@@ -24,7 +24,7 @@ impl Run<'_> {
         command: &Command<'_>,
         form: Form,
     ) -> bool {
-        let stream = &mut self.lanes[lane].stream;
+        let stream = self.lanes[lane].stream.as_mut().unwrap();
         let taken = match form {
             // SAFETY: the program orders the uses of each byte, and memory lives until everything has ended.
             Form::Try => unsafe { stream.try_submit(command) },
@@ -34,8 +34,8 @@ impl Run<'_> {
             Form::Writer => unsafe { stream.writer().try_submit(command) },
             Form::Future { is_dropped } => self.submit_as_future(lane, command, is_dropped),
         };
-        let may_park = self.lanes[lane].stream.when_full() == WhenFull::Park;
-        let must_be_taken = form == Form::Blocking && may_park;
+        let may_park = self.stream(lane).when_full() == WhenFull::Park;
+        let must_be_taken = form == Form::Blocking && may_park && !self.world.is_lost.get();
         let is_taken = self.submitted(lane, task, taken);
         assert!(is_taken || !must_be_taken, "it parks and is never refused");
         is_taken
@@ -48,7 +48,7 @@ impl Run<'_> {
         command: &Command<'_>,
         is_dropped: bool,
     ) -> Result<Submission, StreamError> {
-        let (stream, queue) = (&self.lanes[lane].stream, self.lanes[lane].queue);
+        let (stream, queue) = (self.stream(lane), self.lanes[lane].queue);
         let queue = &self.books[queue].queue;
         let waker = CountingWaker::new();
         // SAFETY: as for the other forms.
@@ -87,7 +87,7 @@ impl Run<'_> {
         task: Task,
         taken: Result<Submission, StreamError>,
     ) -> bool {
-        let now = self.lanes[lane].stream.now();
+        let now = self.stream(lane).now();
         self.answered(lane, task, Answer { taken, now })
     }
 
@@ -113,7 +113,11 @@ impl Run<'_> {
                 assert!(is_full || !self.world.is_virtual, "there is room");
                 false
             }
-            Err(other) => panic!("{other}"),
+            Err(other) => {
+                assert_eq!(answer.now.seq, book.base + before, "nothing has changed");
+                assert!(self.is_due_to_loss(&other), "{other}");
+                false
+            }
         }
     }
 }

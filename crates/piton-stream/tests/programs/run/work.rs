@@ -5,8 +5,8 @@
 use super::{Run, submit::Answer};
 use crate::{
     books::Task,
-    program::{Form, Move},
-    world::{BLOCK, Entry, WORDS, area_at, block_at},
+    program::{DEVICES, Form, Move},
+    world::{BLOCK, Entry, WORDS, area_at, block_at, device_of},
 };
 use piton_driver::{Command, FillPattern};
 use piton_stream::Submission;
@@ -21,12 +21,15 @@ type Kind = (bool, bool);
 
 impl Run<'_> {
     /// The lane's block, taken from the pool if it has none.
-    fn take(&mut self, lane: usize) -> Option<(usize, u32)> {
+    pub(super) fn take(&mut self, lane: usize) -> Option<(usize, u32)> {
         if let Some(held) = self.lanes[lane].held {
             return Some(held);
         }
-        let block = self.pool.iter().position(|block| !block.is_held)?;
-        let id = self.lanes[lane].stream.id();
+        let device = self.books[self.lanes[lane].queue].device;
+        let is_free =
+            |block: &usize| !self.pool[*block].is_held && device_of(block_at(*block)) == device;
+        let block = (0..self.pool.len()).find(is_free)?;
+        let id = self.stream(lane).id();
         let uses = self.pool[block].uses.clone();
         match self.world.streams.timeline().reuse(&uses, Some(id)) {
             Reuse::Now => uses
@@ -69,7 +72,11 @@ impl Run<'_> {
     }
 
     /// A kernel that leaves its tag in some of the block's words.
-    fn kernel(&mut self, (block, user): (usize, u32), traps: bool) -> (Task, u32, (u32, u32)) {
+    pub(super) fn kernel(
+        &mut self,
+        (block, user): (usize, u32),
+        traps: bool,
+    ) -> (Task, u32, (u32, u32)) {
         let tag = self.next_tag();
         let first = tag % WORDS;
         let words = (first, 1 + tag / WORDS % (WORDS - first));
@@ -95,7 +102,7 @@ impl Run<'_> {
 
     fn used(&mut self, lane: usize, block: usize, is_taken: bool) {
         if is_taken {
-            let point = self.lanes[lane].stream.now();
+            let point = self.stream(lane).now();
             self.pool[block].uses.insert(point);
         }
     }
@@ -106,7 +113,7 @@ impl Run<'_> {
         }
         let Some(held) = self.take(lane) else { return };
         let kernels: Vec<_> = (0..BURST).map(|_| self.kernel(held, false)).collect();
-        let mut writer = self.lanes[lane].stream.writer();
+        let mut writer = self.lanes[lane].stream.as_mut().unwrap().writer();
         let mut answers = Vec::new();
         for (_, tag, words) in &kernels {
             let (of, kind) = ((held.0, *tag), (true, false));
@@ -128,9 +135,11 @@ impl Run<'_> {
         let Some(held) = self.lanes[lane].held else {
             return;
         };
-        if lane != to && self.wait_point(to, self.lanes[lane].stream.now()) {
+        let device = |lane: usize| self.books[self.lanes[lane].queue].device;
+        if lane != to && device(lane) == device(to) && self.wait_point(to, self.stream(lane).now())
+        {
             self.launch(to, held, (false, false), Form::Try);
-            if !self.wait_point(lane, self.lanes[to].stream.now()) {
+            if !self.wait_point(lane, self.stream(to).now()) {
                 // The owner cannot come after the borrower: it does not use the block any more.
                 self.give(lane);
             }
@@ -147,7 +156,8 @@ impl Run<'_> {
     pub(super) fn move_bytes(&mut self, lane: usize, what: Move, dice: u64, form: Form) {
         let mut dice = fastrand::Rng::with_seed(dice);
         let queue = self.lanes[lane].queue;
-        let mut own = [0, 1].map(|which| area_at(queue, which)).to_vec();
+        let device = self.books[queue].device;
+        let mut own = [0, 1].map(|which| self.area(queue, which)).to_vec();
         own.extend(self.lanes[lane].held.map(|(block, _)| block_at(block)));
         dice.shuffle(&mut own);
         let unit = [1, 2, 4][dice.usize(..3)];
@@ -155,13 +165,26 @@ impl Run<'_> {
         let bytes = unit * (1 + dice.u64(..(BLOCK - first) / unit));
         let host = self.slots * BLOCK + dice.u64(..=BLOCK - bytes);
         let (one, other) = (own[0] + first, own[1] + dice.u64(..=BLOCK - bytes));
+        // There is another device, and the stream has areas there too.
+        let is_near = self.world.devices.len() == 1;
+        let far = area_at(DEVICES - 1 - device, queue, 0) + first;
         let task = match what {
             Move::Fill => Task::Fill {
                 at: one,
                 pattern: self.pattern(unit),
                 bytes,
             },
-            Move::CopyWithin => Task::CopyWithin {
+            Move::CopyPeer if !is_near && dice.bool() => Task::CopyPeer {
+                from: far,
+                to: one,
+                bytes,
+            },
+            Move::CopyPeer if !is_near => Task::CopyPeer {
+                from: one,
+                to: far,
+                bytes,
+            },
+            Move::CopyWithin | Move::CopyPeer => Task::CopyWithin {
                 from: one,
                 to: other,
                 bytes,
@@ -204,6 +227,11 @@ impl Run<'_> {
                 src: world.at(from),
                 bytes,
             },
+            Task::CopyPeer { from, to, bytes } => Command::CopyPeer {
+                dst: world.peer_at(to),
+                src: world.peer_at(from),
+                bytes,
+            },
             Task::CopyIn { from, to, bytes } => Command::CopyToDevice {
                 dst: world.at(to),
                 src: world.host_at(from),
@@ -229,7 +257,7 @@ impl Run<'_> {
             Arc::clone(&self.token),
             self.world.log.clone(),
         );
-        let taken = self.lanes[lane].stream.call_host(move || {
+        let taken = self.stream(lane).call_host(move || {
             log.lock().push(Entry::Start {
                 tag,
                 is_whole: Arc::strong_count(&token) > 1,
