@@ -30,6 +30,8 @@ enum Backend {
     Opencl,
     /// CUDA, or a stand-in for its library where there is no device
     Cuda,
+    /// Ascend: a stand-in for its library
+    Ascend,
 }
 
 impl Backend {
@@ -38,6 +40,7 @@ impl Backend {
             Self::Sim => "sim",
             Self::Opencl => "opencl",
             Self::Cuda => "cuda",
+            Self::Ascend => "ascend",
         }
     }
 }

@@ -1,23 +1,18 @@
 //! The suite on an OpenCL driver, where there is one: pocl on build machines.
-//!
-//! It runs in a process of its own: what a driver is told by the environment must be there before it is opened, and a
-//! driver that crashes takes its process along and not the other tests.
 
 #![expect(
     unsafe_code,
     reason = "vouches for kernels written here for the device itself"
 )]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use piton_conformance::{Subject, TestKernels, run, table};
-use piton_driver::{
-    Device, Driver, DriverError, ErrorKind, Module, ModuleImage, Operation, Parameter, Signature,
-};
+#[path = "vendor/process.rs"]
+mod process;
+
+use piton_conformance::{Subject, TestKernels};
+use piton_driver::Driver;
 use piton_opencl::{OpenClConfig, OpenClDriver, OpenClModule};
-use std::{env, path::Path, process::Command, sync::Arc};
-
-const MODULE: &str = "conformance";
-/// Set in the process that runs the suite.
-const CHILD: &str = "PITON_CONFORMANCE_CHILD";
+use std::{ffi::OsStr, path::Path};
 
 const SOURCE: &str = "
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
@@ -34,10 +29,9 @@ void conformance_copy(__global uint *to, __global const uint *from) {
 ";
 
 fn module() -> OpenClModule {
-    let adds = Signature::new([Parameter::write::<u32>(), Parameter::value::<u32>()]);
-    let copies = Signature::new([Parameter::write::<u32>(), Parameter::read::<u32>()]);
+    let [adds, copies] = process::signatures();
     // SAFETY: each block of the kernels above stays within 256 elements from 256 x its index.
-    let module = unsafe { OpenClModule::from_source(MODULE, SOURCE) };
+    let module = unsafe { OpenClModule::from_source(process::MODULE, SOURCE) };
     module
         .with(TestKernels::ADD, adds)
         .with(TestKernels::COPY, copies)
@@ -52,25 +46,18 @@ fn config(keep_times: bool) -> OpenClConfig {
     }
 }
 
-fn load(device: &dyn Device) -> Result<Arc<dyn Module>, DriverError> {
-    device.kernels().load(ModuleImage::Registered(MODULE))
-}
-
 fn subject(name: &str, keep_times: bool) -> Subject {
-    let open = move || -> Result<Arc<dyn Driver>, DriverError> {
-        let driver = OpenClDriver::open(config(keep_times)).map_err(|_| DriverError {
-            kind: ErrorKind::Vendor,
-            operation: Operation::Open,
-            device: None,
-            code: None,
-        })?;
+    process::subject(name, move || {
+        let driver = OpenClDriver::open(config(keep_times)).ok()?;
         driver.register(module());
-        Ok(Arc::new(driver))
-    };
-    Subject::new(name, TestKernels::new(false, load), open)
+        Some(driver)
+    })
 }
 
-#[expect(clippy::print_stdout, reason = "the table is what one runs this for")]
+#[expect(
+    clippy::print_stdout,
+    reason = "that there is no driver is what is told"
+)]
 fn assert_conforms() {
     let driver = match OpenClDriver::open(config(false)) {
         Ok(driver) => driver,
@@ -79,39 +66,19 @@ fn assert_conforms() {
             return;
         }
     };
-    println!("{}: {} devices", driver.platform(), driver.device_count());
-    let reports = [subject("opencl", false), subject("with times", true)].map(|s| run(&s));
-    println!("{}", table(&reports));
-    let failures: usize = reports.iter().map(|report| report.failures().count()).sum();
-    assert_eq!(failures, 0, "the table above says which");
+    let said = format!("{}: {} devices", driver.platform(), driver.device_count());
+    let subjects = [subject("opencl", false), subject("with times", true)];
+    process::assert_conform(&said, &subjects);
 }
 
 #[test]
 fn opencl_conforms_where_there_is_a_driver() {
-    if env::var_os(CHILD).is_some() {
-        assert_conforms();
-        return;
-    }
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pocl-cache");
     std::fs::create_dir_all(&cache).unwrap();
-    let output = Command::new(env::current_exe().unwrap())
-        .args([
-            "opencl_conforms_where_there_is_a_driver",
-            "--exact",
-            "--nocapture",
-        ])
-        .env(CHILD, "1")
-        .env("POCL_DEVICES", "pthread pthread")
-        .env("POCL_CACHE_DIR", cache)
-        .output()
-        .unwrap();
-    // Without what the other process's test runner says of itself: it would be counted twice.
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let is_ours = |line: &&str| !line.starts_with("test ") && !line.starts_with("running ");
-    printed
-        .lines()
-        .filter(is_ours)
-        .for_each(|line| println!("{line}"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {errors}", output.status);
+    let variables = [
+        ("POCL_DEVICES", OsStr::new("pthread pthread")),
+        ("POCL_CACHE_DIR", cache.as_os_str()),
+    ];
+    let test = "opencl_conforms_where_there_is_a_driver";
+    process::in_own_process(test, &variables, assert_conforms);
 }

@@ -16,8 +16,8 @@ use piton_driver::{
     QueueOptions, Signature, VendorCode, WaitOutcome,
 };
 use piton_fakecuda::library;
+use piton_standin::library::Asked;
 use std::{
-    ffi::{CString, c_char},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -64,39 +64,28 @@ impl Own {
     }
 
     /// The stand-in once more, which is there until its last handle is gone.
-    fn library(&self) -> libloading::Library {
+    fn asked(&self) -> Asked {
         assert!(self.folder.path().exists());
-        // SAFETY: the stand-in's initialisers are ours.
-        unsafe { libloading::Library::new(&self.path) }.unwrap()
+        // SAFETY: a copy of the stand-in.
+        unsafe { Asked::open(&self.path, "fakecuda") }.unwrap()
     }
 
     /// How often piton did what no program may.
     fn mistakes(&self) -> u32 {
-        type Mistakes = extern "C" fn() -> u32;
-        let library = self.library();
-        // SAFETY: the type is the one it is exported with.
-        let mistakes = unsafe { library.get::<Mistakes>(b"fakecuda_mistakes\0") };
-        mistakes.unwrap()()
+        self.asked().mistakes().unwrap()
     }
 
     /// Whether a device was let into a mapping.
     fn has_access(&self, at: DevicePtr, device: i32) -> bool {
         type HasAccess = extern "C" fn(u64, i32) -> u32;
-        let library = self.library();
         // SAFETY: the type is the one it is exported with.
-        let has_access = unsafe { library.get::<HasAccess>(b"fakecuda_has_access\0") };
+        let has_access = unsafe { self.asked().function::<HasAccess>("has_access") };
         has_access.unwrap()(at.address(), device) == 1
     }
 
     /// The next call of this function answers this.
     fn fail(&self, name: &str, code: u32) {
-        type Fail = unsafe extern "C" fn(*const c_char, u32);
-        let library = self.library();
-        // SAFETY: the type is the one it is exported with.
-        let fail = unsafe { library.get::<Fail>(b"fakecuda_fail\0") }.unwrap();
-        let name = CString::new(name).unwrap();
-        // SAFETY: a text that ends in zero.
-        unsafe { fail(name.as_ptr(), code) };
+        self.asked().fail(name, code).unwrap();
     }
 }
 

@@ -5,9 +5,9 @@
 //! the answers can be tried all the same.
 //!
 //! # The idea
-//! A shared library that exports the entry points that `piton-cuda` looks up, opened by its path. Streams are queues of
-//! [`piton_sim`], memory is its memory, and kernels are functions of this program that are found by the names which the
-//! loaded PTX declares ([`kernels`]). It is strict where the real one is lax: a handle that was destroyed, a call without a
+//! A shared library that exports the entry points that `piton-cuda` looks up, opened by its path, over what
+//! [`piton_standin`] has: streams are queues of the simulated device, memory is its memory, and kernels are functions that
+//! are found by the names which the loaded PTX declares ([`ptx`]). It is strict where the real one is lax: a handle that was destroyed, a call without a
 //! context, memory that is used before access to it was granted, and a stream told to wait for a value that nobody has been
 //! told to write are refused, and so found.
 //!
@@ -24,9 +24,8 @@
 //! | know what was done that is not refused | [`fakecuda_mistakes`](control::fakecuda_mistakes), [`fakecuda_has_access`](control::fakecuda_has_access), likewise |
 
 pub mod calls;
-mod context;
 pub mod control;
-pub mod kernels;
+mod counter;
 pub mod library;
-mod stream;
+pub mod ptx;
 mod world;

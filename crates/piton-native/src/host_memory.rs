@@ -51,11 +51,6 @@ pub trait NativeHostMemory: NativeDevice {
     /// The vendor's code.
     unsafe fn free_host(&self, start: NonNull<u8>) -> Result<(), Self::Status>;
 
-    /// What starts of registered memory must be multiples of.
-    fn registers_from(&self) -> u64 {
-        1
-    }
-
     /// Locks memory of the program's, and says at what address kernels reach it, where they do.
     ///
     /// # Safety
@@ -187,7 +182,7 @@ pub unsafe fn free<D: NativeHostMemory>(
 /// As there.
 ///
 /// # Errors
-/// As there; [`Misaligned`](ErrorKind::Misaligned) where the vendor registers whole pages only.
+/// As there.
 pub unsafe fn register<D: NativeHostMemory>(
     of: &D,
     start: NonNull<u8>,
@@ -196,10 +191,6 @@ pub unsafe fn register<D: NativeHostMemory>(
     let operation = Operation::RegisterHost;
     of.standing().alive(operation)?;
     check_size(of, bytes, operation)?;
-    let (value, alignment) = (start.as_ptr().addr() as u64, of.registers_from());
-    if !value.is_multiple_of(alignment) {
-        return Err(of.refusal(ErrorKind::Misaligned { value, alignment }, operation));
-    }
     // SAFETY: the caller keeps the memory until it is unregistered.
     let registered = unsafe { of.register_host(start, bytes) };
     let device = registered.map_err(|status| of.standing().called(status, operation))?;

@@ -26,15 +26,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-trace", &["piton-driver"]),
     // Backends know the contract and not each other. The simulated machine's links share what flows through them.
     ("piton-sim", &["piton-fluid", "piton-driver", "piton-sync"]),
-    // Stands in for a vendor's library, in tests.
+    // Stand in for vendors' libraries, in tests, and what they share.
     (
-        "piton-fakecuda",
+        "piton-standin",
         &["piton-driver", "piton-sim", "piton-sync"],
     ),
+    ("piton-fakecuda", STAND_IN),
+    ("piton-fakeascend", STAND_IN),
     // What those over a vendor's library share.
     ("piton-native", &["piton-driver", "piton-sync"]),
     ("piton-opencl", VENDOR),
     ("piton-cuda", VENDOR),
+    ("piton-ascend", VENDOR),
     ("piton-conformance", &["piton-driver", "piton-sync"]),
     // What is told of streams and memory, and not who tells it.
     (
@@ -125,6 +128,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "piton",
             "piton-alloc",
+            "piton-ascend",
             "piton-conformance",
             "piton-cuda",
             "piton-driver",
@@ -145,6 +149,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-benches", &[]),
     ("xtask", &[]),
 ];
+
+/// What stands in for a vendor's library.
+const STAND_IN: &[&str] = &["piton-standin", "piton-driver", "piton-sim", "piton-sync"];
 
 /// Backends over a vendor's library.
 const VENDOR: &[&str] = &["piton-driver", "piton-native", "piton-sync"];

@@ -5,9 +5,9 @@
     reason = "exports functions that fill what they are given"
 )]
 
-use super::entry_points;
-use crate::world::{self, Answer, DEVICES, INVALID_DEVICE, INVALID_VALUE};
+use crate::world::{self, CODES, DEVICES, INVALID_DEVICE, INVALID_VALUE};
 use piton_driver::{Device, DeviceId, PciAddress};
+use piton_standin::Answer;
 use std::{
     ffi::{c_char, c_int, c_uint, c_void},
     ptr,
@@ -60,13 +60,15 @@ fn attribute(which: c_int, device: c_int) -> Answer<c_int> {
     }
 }
 
-entry_points! {
+piton_standin::entry_points! {
+    [world::answer, INVALID_VALUE]
+
     /// `cuInit`.
     cuInit(flags: c_uint) fills() {
         if flags != 0 {
             return Err(INVALID_VALUE);
         }
-        world::with(|world| world.is_initialised = true);
+        world::with(|world| world.switches.is_initialised = true);
         Ok(())
     }
 
@@ -112,7 +114,7 @@ entry_points! {
     cuDevicePrimaryCtxRetain(context: *mut *mut c_void, device: c_int) fills(context) {
         let index = index(device)?;
         let retained = world::with(|world| world.retain(index))?;
-        Ok((ptr::without_provenance_mut(retained.handle()),))
+        Ok((ptr::without_provenance_mut(world::handle(&retained)),))
     }
 
     /// `cuDevicePrimaryCtxRelease`.
@@ -133,7 +135,7 @@ entry_points! {
     /// `cuCtxPopCurrent`.
     cuCtxPopCurrent_v2(context: *mut *mut c_void) fills(context) {
         let popped = world::pop()?;
-        Ok((ptr::without_provenance_mut(popped.handle()),))
+        Ok((ptr::without_provenance_mut(world::handle(&popped)),))
     }
 
     /// `cuCtxGetStreamPriorityRange`.
@@ -162,6 +164,6 @@ entry_points! {
             return Err(world::PEER_ACCESS_ALREADY_ENABLED);
         }
         let peers = own.device.peers().ok_or(INVALID_VALUE)?;
-        peers.enable(peer.id).map_err(|error| crate::context::code(&error))
+        peers.enable(peer.id).map_err(|error| CODES.of(&error))
     }
 }

@@ -5,14 +5,11 @@
     reason = "exports functions that fill what they are given"
 )]
 
-use super::entry_points;
-use crate::{
-    context::{FakeContext, Mapping, code},
-    world::{self, Answer, INVALID_VALUE},
-};
+use crate::world::{self, CODES, INVALID_VALUE};
 use piton_driver::{
     DevicePtr, DeviceRange, HostAllocation, HostMemory, HostMemoryOptions, VirtualMemory,
 };
+use piton_standin::{Answer, Context, Mapping};
 use piton_sync::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -50,11 +47,11 @@ pub struct Access {
 // GLOBAL: page-locked memory is known to every context of the process. Sizes by start.
 static HOST: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
-fn host(context: &FakeContext) -> Answer<&dyn HostMemory> {
+fn host(context: &Context) -> Answer<&dyn HostMemory> {
     context.device.host_memory().ok_or(INVALID_VALUE)
 }
 
-fn pages(context: &FakeContext) -> Answer<&dyn VirtualMemory> {
+fn pages(context: &Context) -> Answer<&dyn VirtualMemory> {
     context.device.virtual_memory().ok_or(INVALID_VALUE)
 }
 
@@ -70,7 +67,7 @@ fn start(host: *mut c_void) -> Answer<NonNull<u8>> {
 }
 
 /// What is asked for must be pinned memory of the current device.
-fn check(context: &FakeContext, properties: *const Properties) -> Answer<()> {
+fn check(context: &Context, properties: *const Properties) -> Answer<()> {
     // SAFETY: the caller of the entry point gives properties, or null.
     let properties = unsafe { properties.as_ref() }.ok_or(INVALID_VALUE)?;
     let is_own = u32::try_from(properties.location.id) == Ok(context.id.0);
@@ -83,7 +80,7 @@ fn check(context: &FakeContext, properties: *const Properties) -> Answer<()> {
 }
 
 /// Lets the current device have what is mapped here. Until then the simulated device knows nothing of it.
-fn grant(context: &FakeContext, address: u64, bytes: usize, readers: &[Access]) -> Answer<()> {
+fn grant(context: &Context, address: u64, bytes: usize, readers: &[Access]) -> Answer<()> {
     let mut content = context.content.lock();
     let mapping = content.mappings.get_mut(&address).ok_or(INVALID_VALUE)?;
     if mapping.bytes != bytes as u64 {
@@ -93,19 +90,21 @@ fn grant(context: &FakeContext, address: u64, bytes: usize, readers: &[Access]) 
         let at = DevicePtr::new(address);
         // SAFETY: no command names the addresses yet: they have just been mapped.
         let mapped = unsafe { pages(context)?.map(at, mapping.pages) };
-        mapped.map_err(|error| code(&error))?;
+        mapped.map_err(|error| CODES.of(&error))?;
     }
     let readers = readers.iter().map(|access| access.location.id);
     mapping.readers.extend(readers);
     Ok(())
 }
 
-entry_points! {
+piton_standin::entry_points! {
+    [world::answer, INVALID_VALUE]
+
     /// `cuMemAlloc`.
     cuMemAlloc_v2(address: *mut u64, bytes: usize) fills(address) {
         let context = world::current()?;
         let allocated = context.device.memory().allocate(bytes as u64);
-        let allocated = allocated.map_err(|error| code(&error))?.address();
+        let allocated = allocated.map_err(|error| CODES.of(&error))?.address();
         context.content.lock().allocations.insert(allocated);
         Ok((allocated,))
     }
@@ -118,13 +117,13 @@ entry_points! {
         }
         // SAFETY: the caller promises that no command uses it.
         let freed = unsafe { context.device.memory().free(DevicePtr::new(address)) };
-        freed.map_err(|error| code(&error))
+        freed.map_err(|error| CODES.of(&error))
     }
 
     /// `cuMemGetInfo`.
     cuMemGetInfo_v2(free: *mut usize, all: *mut usize) fills(free, all) {
         let usage = world::current()?.device.memory().usage();
-        let usage = usage.map_err(|error| code(&error))?;
+        let usage = usage.map_err(|error| CODES.of(&error))?;
         let size = |bytes| usize::try_from(bytes).map_err(|_| INVALID_VALUE);
         Ok((size(usage.free)?, size(usage.capacity)?))
     }
@@ -137,7 +136,7 @@ entry_points! {
             return Err(INVALID_VALUE);
         }
         let allocated = host(&context)?.allocate(bytes, HostMemoryOptions::default());
-        let allocated = allocated.map_err(|error| code(&error))?;
+        let allocated = allocated.map_err(|error| CODES.of(&error))?;
         let start = allocated.start.as_ptr();
         HOST.lock().insert(start.addr(), allocated.bytes);
         // The real memory holds what was in it before.
@@ -157,7 +156,7 @@ entry_points! {
         };
         // SAFETY: the caller promises that nobody uses it.
         let freed = unsafe { host(&context)?.free(allocation) };
-        freed.map_err(|error| code(&error))
+        freed.map_err(|error| CODES.of(&error))
     }
 
     /// `cuMemHostRegister`.
@@ -168,7 +167,7 @@ entry_points! {
         let context = world::current()?;
         // SAFETY: the caller keeps the memory until it is unregistered.
         let registered = unsafe { host(&context)?.register(start(place)?, bytes) };
-        registered.map_err(|error| code(&error))
+        registered.map_err(|error| CODES.of(&error))
     }
 
     /// `cuMemHostUnregister`.
@@ -176,7 +175,7 @@ entry_points! {
         let context = world::current_even_if_dead()?;
         // SAFETY: the caller promises that no command uses it.
         let undone = unsafe { host(&context)?.unregister(start(place)?) };
-        undone.map_err(|error| code(&error))
+        undone.map_err(|error| CODES.of(&error))
     }
 
     /// `cuMemHostGetDevicePointer`: one address for everybody.
@@ -203,7 +202,7 @@ entry_points! {
             return Err(INVALID_VALUE);
         }
         let reserved = pages(&*world::current()?)?.reserve(bytes as u64);
-        Ok((reserved.map_err(|error| code(&error))?.start.address(),))
+        Ok((reserved.map_err(|error| CODES.of(&error))?.start.address(),))
     }
 
     /// `cuMemAddressFree`.
@@ -215,7 +214,7 @@ entry_points! {
         }
         // SAFETY: nothing is mapped there; the caller promises that no command names the addresses.
         let released = unsafe { pages(&context)?.release(range(address, bytes)) };
-        released.map_err(|error| code(&error))
+        released.map_err(|error| CODES.of(&error))
     }
 
     /// `cuMemCreate`.
@@ -226,7 +225,7 @@ entry_points! {
             return Err(INVALID_VALUE);
         }
         let created = pages(&context)?.create(bytes as u64);
-        let created = created.map_err(|error| code(&error))?;
+        let created = created.map_err(|error| CODES.of(&error))?;
         let handle = created.0.wrapping_add(0x1000);
         context.content.lock().pages.insert(handle, (created, bytes as u64));
         Ok((handle,))
@@ -238,7 +237,7 @@ entry_points! {
         let taken = context.content.lock().pages.remove(&handle);
         let (pages_of, _) = taken.ok_or(INVALID_VALUE)?;
         let destroyed = pages(&context)?.destroy(pages_of);
-        destroyed.map_err(|error| code(&error))
+        destroyed.map_err(|error| CODES.of(&error))
     }
 
     /// `cuMemMap`. Nobody may use what is there before `cuMemSetAccess`.
@@ -270,7 +269,7 @@ entry_points! {
         if !mapping.readers.is_empty() {
             // SAFETY: the caller promises that no command names the addresses.
             let undone = unsafe { pages(&context)?.unmap(range(address, bytes)) };
-            undone.map_err(|error| code(&error))?;
+            undone.map_err(|error| CODES.of(&error))?;
         }
         content.mappings.remove(&address);
         Ok(())

@@ -5,18 +5,13 @@
     reason = "exports functions that fill what they are given"
 )]
 
-use super::entry_points;
 use crate::{
-    context::{FakeContext, code},
-    kernels,
-    world::{
-        self, Answer, FakeFunction, FakeModule, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE,
-        NOT_FOUND, Object,
-    },
+    ptx,
+    world::{self, INVALID_HANDLE, INVALID_PTX, INVALID_VALUE, NOT_FOUND, Object},
 };
-use piton_driver::{Command, Grid, Launch, ModuleImage};
+use piton_driver::{Command, Grid, Launch};
+use piton_standin::{Answer, Context, Function, Loaded};
 use std::{
-    collections::HashMap,
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     ptr,
     sync::Arc,
@@ -29,29 +24,11 @@ const ERROR_LOG: [c_int; 2] = [5, 6];
 const MOST_THREADS: u64 = 1024;
 
 /// The kernels that a text declares, each with the function that stands in for it.
-fn load(context: &FakeContext, ptx: &str) -> Result<FakeModule, (&'static str, u32)> {
+fn load(context: &Context, text: &str) -> Result<Loaded, (&'static str, u32)> {
     let refused = |reason| (reason, INVALID_PTX);
-    let declared = kernels::declared(ptx).map_err(refused)?;
-    let known = ModuleImage::Registered(kernels::MODULE);
-    let known = context.device.kernels().load(known);
-    let known = known.map_err(|error| ("", code(&error)))?;
-    let launches = Arc::default();
-    let find = |one: kernels::Declared| {
-        let unknown = "ptxas error : the stand-in has no such kernel";
-        let kernel = known.kernel(&one.name).map_err(|_| refused(unknown))?;
-        let function = FakeFunction {
-            kernel,
-            parameters: one.parameters,
-            launches: Arc::clone(&launches),
-        };
-        Ok((one.name, function))
-    };
-    let functions = declared.into_iter().map(find);
-    let functions = functions.collect::<Result<HashMap<_, _>, _>>()?;
-    Ok(FakeModule {
-        functions,
-        launches,
-    })
+    let declared = ptx::declared(text).map_err(refused)?;
+    let loaded = Loaded::new(context, &declared).map_err(|code| ("", code))?;
+    loaded.ok_or_else(|| refused("ptxas error : the stand-in has no such kernel"))
 }
 
 /// Writes what a compiler would say into the buffer that the options name.
@@ -82,7 +59,7 @@ unsafe fn write_log(text: &str, count: c_uint, options: *const c_int, values: *c
 ///
 /// # Safety
 /// As many places as the function has parameters, each of the parameter's size.
-unsafe fn packed(function: &FakeFunction, places: *mut *mut c_void) -> Answer<Vec<u8>> {
+unsafe fn packed(function: &Function, places: *mut *mut c_void) -> Answer<Vec<u8>> {
     let signature = function.kernel.signature();
     let mut arguments = vec![0; usize::try_from(signature.packed_bytes()).unwrap_or(0)];
     for (index, bytes) in function.parameters.iter().enumerate() {
@@ -97,11 +74,13 @@ unsafe fn packed(function: &FakeFunction, places: *mut *mut c_void) -> Answer<Ve
     Ok(arguments)
 }
 
-fn function(handle: *mut c_void) -> Answer<FakeFunction> {
+fn function(handle: *mut c_void) -> Answer<Function> {
     world::with(|world| world.function(handle.addr()))
 }
 
-entry_points! {
+piton_standin::entry_points! {
+    [world::answer, INVALID_VALUE]
+
     /// `cuModuleLoadDataEx`.
     cuModuleLoadDataEx(
         place: *mut *mut c_void, image: *const c_void, count: c_uint, options: *mut c_int, values: *mut *mut c_void
@@ -117,7 +96,7 @@ entry_points! {
                 return Err(code);
             }
         };
-        let handle = world::with(|world| world.give(Object::Module(Arc::new(module))));
+        let handle = world::with(|world| world.objects.give(Object::Module(Arc::new(module))));
         Ok((ptr::without_provenance_mut(handle),))
     }
 
@@ -125,8 +104,8 @@ entry_points! {
     cuModuleUnload(handle: *mut c_void) fills() {
         let gone = world::with(|world| {
             let module = world.module(handle.addr())?;
-            world.mistakes += u32::from(!module.is_idle());
-            world.take(handle.addr())
+            world.switches.mistakes += u32::from(!module.is_idle());
+            world.objects.take(handle.addr())
         })?;
         drop(gone);
         Ok(())
@@ -139,7 +118,7 @@ entry_points! {
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         let module = world::with(|world| world.module(module.addr()))?;
         let function = module.functions.get(&*name).cloned().ok_or(NOT_FOUND)?;
-        let handle = world::with(|world| world.give(Object::Function(function)));
+        let handle = world::with(|world| world.objects.give(Object::Function(function)));
         Ok((ptr::without_provenance_mut(handle),))
     }
 

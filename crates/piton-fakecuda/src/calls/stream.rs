@@ -5,12 +5,12 @@
     reason = "exports functions that fill what they are given"
 )]
 
-use super::entry_points;
 use crate::{
-    stream::{FakeEvent, FakeStream},
-    world::{self, Answer, INVALID_HANDLE, INVALID_VALUE, Object},
+    counter,
+    world::{self, INVALID_HANDLE, INVALID_VALUE, Object},
 };
 use piton_driver::{Command, DevicePtr, FillPattern, PeerAddress};
+use piton_standin::{Answer, Event, Stream};
 use std::{
     ffi::{c_int, c_uint, c_void},
     ptr,
@@ -19,7 +19,7 @@ use std::{
 };
 
 /// The stream of a handle, on whose context the call must be made.
-fn stream(handle: *mut c_void) -> Answer<Arc<FakeStream>> {
+fn stream(handle: *mut c_void) -> Answer<Arc<Stream>> {
     let current = world::current()?;
     let stream = world::with(|world| world.stream(handle.addr()))?;
     let is_own = Arc::ptr_eq(&current, &stream.context);
@@ -30,7 +30,7 @@ fn stream(handle: *mut c_void) -> Answer<Arc<FakeStream>> {
     }
 }
 
-fn event(handle: *mut c_void) -> Answer<Arc<FakeEvent>> {
+fn event(handle: *mut c_void) -> Answer<Arc<Event>> {
     world::with(|world| world.event(handle.addr()))
 }
 
@@ -51,7 +51,9 @@ fn fill(address: u64, pattern: FillPattern, count: usize, handle: *mut c_void) -
     submit(handle, &fill)
 }
 
-entry_points! {
+piton_standin::entry_points! {
+    [world::answer, INVALID_VALUE]
+
     /// `cuStreamCreateWithPriority`.
     cuStreamCreateWithPriority(place: *mut *mut c_void, flags: c_uint, priority: c_int) fills(place) {
         let context = world::current()?;
@@ -59,8 +61,8 @@ entry_points! {
         if flags != 1 {
             return Err(INVALID_VALUE);
         }
-        let stream = Object::Stream(Arc::new(FakeStream::new(&context, priority)?));
-        let handle = world::with(|world| world.give(stream));
+        let stream = Object::Stream(Arc::new(Stream::new(&context, priority)?));
+        let handle = world::with(|world| world.objects.give(stream));
         Ok((ptr::without_provenance_mut(handle),))
     }
 
@@ -68,7 +70,7 @@ entry_points! {
     cuStreamDestroy_v2(handle: *mut c_void) fills() {
         let gone = world::with(|world| {
             world.stream(handle.addr())?;
-            world.take(handle.addr())
+            world.objects.take(handle.addr())
         })?;
         drop(gone);
         Ok(())
@@ -92,7 +94,7 @@ entry_points! {
         if flags != 0 || !address.is_multiple_of(8) {
             return Err(INVALID_VALUE);
         }
-        stream(handle)?.write(address, value)
+        counter::write(&*stream(handle)?, address, value)
     }
 
     /// `cuStreamWaitValue64`: at least the value.
@@ -100,14 +102,14 @@ entry_points! {
         if flags != 0 || !address.is_multiple_of(8) {
             return Err(INVALID_VALUE);
         }
-        stream(handle)?.wait_for(address, value)
+        counter::wait_for(&*stream(handle)?, address, value)
     }
 
     /// `cuEventCreate`.
     cuEventCreate(place: *mut *mut c_void, flags: c_uint) fills(place) {
         let keeps_time = flags & 2 == 0;
-        let event = FakeEvent::new(&world::current()?, keeps_time)?;
-        let handle = world::with(|world| world.give(Object::Event(Arc::new(event))));
+        let event = Event::new(&world::current()?, keeps_time)?;
+        let handle = world::with(|world| world.objects.give(Object::Event(Arc::new(event))));
         Ok((ptr::without_provenance_mut(handle),))
     }
 
@@ -115,7 +117,7 @@ entry_points! {
     cuEventDestroy_v2(handle: *mut c_void) fills() {
         let gone = world::with(|world| {
             world.event(handle.addr())?;
-            world.take(handle.addr())
+            world.objects.take(handle.addr())
         })?;
         drop(gone);
         Ok(())

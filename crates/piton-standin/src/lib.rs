@@ -1,0 +1,33 @@
+//! What stand-ins for vendors' libraries share.
+//!
+//! # The problem
+//! Backends call libraries that build machines have not. A stand-in is a shared library that exports what one of them looks
+//! up, over the simulated device: it proves what the backend asks, in which order, and what it makes of the answers.
+//!
+//! # The idea
+//! Vendors differ in names, types and codes; what stands behind them is the same. Here are streams and events over queues of
+//! [`piton_sim`] ([`Stream`], [`Event`]), the memory and pages of a context ([`Context`]), handles that are never given out
+//! twice ([`Handles`]), kernels that are found by name ([`kernels`], [`Loaded`]), calls that fail on request ([`Switches`]),
+//! and the macro that exports functions ([`entry_points!`]). Everything is strict where the real libraries are lax.
+//!
+//! # What no stand-in can prove
+//! What the vendor's library does. Its idea of that is the public reference's and ours, and nothing here says how fast
+//! anything is.
+
+mod calls;
+mod codes;
+mod context;
+mod handles;
+pub mod kernels;
+pub mod library;
+mod loaded;
+mod machine;
+mod stream;
+
+pub use calls::{Fill, Switches, answer};
+pub use codes::{Answer, Code, Codes};
+pub use context::{Content, Context, Mapping};
+pub use handles::Handles;
+pub use loaded::{Function, Loaded};
+pub use machine::{DEVICES, machine};
+pub use stream::{Event, Stream};
