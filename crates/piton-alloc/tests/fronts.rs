@@ -68,7 +68,7 @@ fn a_pool_of_one_owner_does_what_the_shared_one_does() {
     let ptr = first.ptr();
     let point = bench.lanes[0].submit(1);
     pool.free(first, Frontier::from(point)).unwrap();
-    let again = pool.allocate(Request::new(700).on(lane)).unwrap();
+    let again = pool.allocate(Request::new(1000).on(lane)).unwrap();
     assert_eq!((again.ptr(), pool.stats().hits), (ptr, 1));
     let other = pool.allocate(Request::new(BLOCK + 1)).unwrap_err();
     assert!(matches!(other, AllocError::FullNow(_)));
