@@ -389,8 +389,8 @@ fn where_the_loader_knows_no_driver_that_is_said() {
     );
 }
 
-/// What `piton info` says of CUDA where libraries are looked for in this folder first.
-fn info_on_cuda(folder: &std::path::Path) -> String {
+/// What `piton info` says of a driver where libraries are looked for in this folder first.
+fn info_on(driver: &str, folder: &std::path::Path) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_piton"))
         .arg("info")
         .env("LD_LIBRARY_PATH", folder)
@@ -398,8 +398,8 @@ fn info_on_cuda(folder: &std::path::Path) -> String {
         .unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
-    let (_, cuda) = text.split_once("cuda: ").unwrap();
-    cuda.to_owned()
+    let (_, rest) = text.split_once(&format!("{driver}: ")).unwrap();
+    rest.to_owned()
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn a_cuda_library_is_found_and_what_it_lacks_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let lacks = piton_fakecuda::library::without("cuMemMap", folder.path()).unwrap();
     fs::rename(lacks, folder.path().join("libcuda.so.1")).unwrap();
-    let text = info_on_cuda(folder.path());
+    let text = info_on("cuda", folder.path());
     assert!(text.starts_with("2 device(s)"), "{text}");
     let lack = "no virtual memory: the library has no cuMemMap";
     assert!(text.contains(lack), "{text}");
@@ -419,9 +419,23 @@ fn a_cuda_library_that_is_none_says_what_it_has_not() {
     let folder = tempfile::tempdir().unwrap();
     let lacks = piton_fakecuda::library::without("cuMemAlloc_v2", folder.path()).unwrap();
     fs::rename(lacks, folder.path().join("libcuda.so.1")).unwrap();
-    let text = info_on_cuda(folder.path());
+    let text = info_on("cuda", folder.path());
     let absence = "absent: libcuda.so.1 has no cuMemAlloc_v2";
     assert!(text.starts_with(absence), "{text}");
+}
+
+#[test]
+fn an_ascend_library_is_looked_for_found_and_what_it_lacks_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = info_on("ascend", folder.path());
+    let absence = "absent: no Ascend library: libascendcl.so: ";
+    assert!(text.starts_with(absence), "{text}");
+    let lacks = piton_fakeascend::library::without("aclrtMapMem", folder.path()).unwrap();
+    fs::rename(lacks, folder.path().join("libascendcl.so")).unwrap();
+    let text = info_on("ascend", folder.path());
+    assert!(text.starts_with("2 device(s)"), "{text}");
+    let lack = "no virtual memory: the library has no aclrtMapMem";
+    assert!(text.contains(lack), "{text}");
 }
 
 #[test]

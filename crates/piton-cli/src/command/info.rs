@@ -1,5 +1,6 @@
 //! `piton info`: drivers and devices, and why others are absent.
 
+use piton_ascend::{AscendConfig, AscendDriver, MissingAbility};
 use piton_cuda::{CudaConfig, CudaDriver};
 use piton_driver::{Device, DeviceId, Driver, DriverError};
 use piton_opencl::{OpenClConfig, OpenClDriver};
@@ -40,9 +41,6 @@ struct DeviceFacts {
     abilities: Vec<&'static str>,
 }
 
-/// Drivers that piton may have one day, in the order in which they would be tried.
-const ABSENT: [(&str, &str); 1] = [("ascend", "this build has no AscendCL backend")];
-
 pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
     let drivers = drivers()?;
     if options.json {
@@ -70,9 +68,7 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
 fn drivers() -> Result<Vec<DriverFacts>, Failure> {
     let sim =
         SimDriver::new(SimConfig::uniform(1, &DeviceConfig::default())).map_err(Failure::result)?;
-    let mut drivers = vec![present("sim", &sim)?, opencl()?, cuda()?];
-    drivers.extend(ABSENT.map(|(name, reason)| absent(name, reason.to_owned())));
-    Ok(drivers)
+    Ok(vec![present("sim", &sim)?, opencl()?, cuda()?, ascend()?])
 }
 
 /// The devices of OpenCL, or which library was looked for and what the system said.
@@ -90,15 +86,29 @@ fn opencl() -> Result<DriverFacts, Failure> {
 /// The devices of CUDA, or which library was looked for and what the system said.
 fn cuda() -> Result<DriverFacts, Failure> {
     match CudaDriver::open(CudaConfig::default()) {
-        Ok(driver) => {
-            let missing = driver.missing().iter().map(ToString::to_string);
-            Ok(DriverFacts {
-                missing: missing.collect(),
-                ..present("cuda", &driver)?
-            })
-        }
+        Ok(driver) => lacking("cuda", &driver, driver.missing()),
         Err(absence) => Ok(absent("cuda", absence.to_string())),
     }
+}
+
+/// The devices of Ascend, or which library was looked for and what the system said.
+fn ascend() -> Result<DriverFacts, Failure> {
+    match AscendDriver::open(AscendConfig::default()) {
+        Ok(driver) => lacking("ascend", &driver, driver.missing()),
+        Err(absence) => Ok(absent("ascend", absence.to_string())),
+    }
+}
+
+/// A driver's devices, and what its library lacks.
+fn lacking(
+    name: &'static str,
+    driver: &dyn Driver,
+    missing: &[MissingAbility],
+) -> Result<DriverFacts, Failure> {
+    Ok(DriverFacts {
+        missing: missing.iter().map(ToString::to_string).collect(),
+        ..present(name, driver)?
+    })
 }
 
 fn present(name: &'static str, driver: &dyn Driver) -> Result<DriverFacts, Failure> {
