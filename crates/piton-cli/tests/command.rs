@@ -304,6 +304,61 @@ fn topo_reads_what_tools_print_and_writes_what_a_library_reads() {
 }
 
 #[test]
+fn topo_puts_several_sources_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, bus) = file(folder.path(), "bus.xml", TWO_DEVICES.as_bytes());
+    let printed = "\tGPU0\tGPU1\tNUMA Affinity\nGPU0\t X \tNV4\t0\nGPU1\tNV4\t X \t0\n";
+    let (_, fabric) = file(folder.path(), "topo.txt", printed.as_bytes());
+    for sources in [[&bus, &fabric], [&fabric, &bus]] {
+        let both = json(&["topo", "--json", sources[0], sources[1]]);
+        assert_eq!(both["matrix"]["distances"][0][1], "NV4");
+        assert_eq!(both["machine"]["devices"].as_array().unwrap().len(), 2);
+    }
+    let three =
+        "\tGPU0\tGPU1\tGPU2\nGPU0\t X \tSYS\tSYS\nGPU1\tSYS\t X \tSYS\nGPU2\tSYS\tSYS\t X \n";
+    let (_, three) = file(folder.path(), "three.txt", three.as_bytes());
+    check_refused(
+        &["topo", &bus, &three],
+        "3 devices are known by number alone",
+    );
+}
+
+#[test]
+fn topo_shows_what_was_measured_beside_what_is_modelled() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = ring(folder.path());
+    let text = String::from_utf8(piton(&["topo", &source, "--measure"]).stdout).unwrap();
+    let pairs = text.lines().filter(|line| line.contains(": measured "));
+    let pairs: Vec<&str> = pairs.collect();
+    assert_eq!(pairs.len(), 12, "{text}");
+    assert!(pairs[0].ends_with("100 % of the model"), "{}", pairs[0]);
+    let capture = folder.path().join("measured.json");
+    let capture = capture.to_str().unwrap();
+    let measured = json(&["topo", "--json", &source, "--measure", "--capture", capture]);
+    assert_eq!(measured["measured"].as_array().unwrap().len(), 12);
+    let again = json(&["topo", "--json", capture]);
+    assert_eq!(
+        again["matrix"]["bandwidths"][0][1]["provenance"],
+        "measured"
+    );
+    assert_eq!(
+        measured["matrix"]["bandwidths"][0][1]["provenance"],
+        "declared"
+    );
+}
+
+#[test]
+fn topo_says_how_copies_between_more_devices_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = ring(folder.path());
+    let text = String::from_utf8(piton(&["topo", &source, "--scaling"]).stdout).unwrap();
+    let (_, scaling) = text.split_once("scaling, ").unwrap();
+    // Two devices and four, four patterns each.
+    assert_eq!(scaling.matches(" of linear, ").count(), 8, "{scaling}");
+    assert!(scaling.contains("neighbour") && scaling.contains("the cut"));
+}
+
+#[test]
 fn topo_refuses_what_is_no_machine() {
     let folder = tempfile::tempdir().unwrap();
     let (_, xml) = file(folder.path(), "bad.xml", b"<system");

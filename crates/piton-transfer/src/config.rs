@@ -27,10 +27,22 @@ pub struct TransferConfig {
     pub stripes: bool,
     /// Whether a pattern must come over a leg unchanged before anything is entrusted to it.
     pub verifies_peers: bool,
+    /// Of each part of a guarded copy so many places of 256 bytes are read back from both ends and compared when it has
+    /// arrived; a part that differs counts as lost. Finds links that went bad after they were tried, and not every changed
+    /// byte. Off, which is zero, by default: it takes two lanes a part.
+    pub sampled_places: u32,
     /// A copy that takes so many times what was predicted is overdue.
     pub deadline_factor: u32,
     /// No copy is overdue before this, since predictions of short ones are poor.
     pub least_deadline: Duration,
+    /// Whether a thread of its own looks for copies that are overdue, a few times in each `least_deadline` while any are
+    /// under way. Without it somebody is to [look](crate::Transfers::check). Of no use in virtual time, which it cannot see.
+    pub oversees: bool,
+    /// A copy over several ways that should take longer is planned anew each time so much of it is done, so that it leaves
+    /// links to copies that came since and takes those that others left.
+    pub installment: Duration,
+    /// Bytes of a device's memory that copies of others take at once at most; a mebibyte in any case.
+    pub relay_bytes: u64,
 }
 
 impl Default for TransferConfig {
@@ -40,20 +52,35 @@ impl Default for TransferConfig {
             relays: true,
             stripes: true,
             verifies_peers: true,
+            sampled_places: 0,
             deadline_factor: 4,
-            least_deadline: Duration::from_millis(100),
+            least_deadline: Duration::from_secs(2),
+            oversees: true,
+            installment: Duration::from_millis(4),
+            relay_bytes: 256 << 20,
         }
     }
 }
 
 impl TransferConfig {
-    /// As the default, one way at a time and over no third device: for devices whose links are no faster than one of
-    /// them alone, as simulated ones are in real time, whose links are all this machine's memory.
+    /// As the default, one way at a time and over no third device, and with no thread that looks for what hangs: for devices
+    /// whose links are no faster than one of them alone and whose times nobody can predict, as simulated ones are in real
+    /// time, whose links are all this machine's memory.
     pub fn one_way() -> Self {
         Self {
             relays: false,
             stripes: false,
+            oversees: false,
             ..Self::default()
+        }
+    }
+
+    /// One command a copy over one way, nothing tried before and nothing guarded: what is measured is the way itself.
+    pub fn measuring() -> Self {
+        Self {
+            guarded_bytes: u64::MAX,
+            verifies_peers: false,
+            ..Self::one_way()
         }
     }
 }

@@ -35,14 +35,14 @@ pub(crate) struct End {
 }
 
 impl End {
-    fn new(streams: &Streams, end: &TransferDevice) -> Self {
+    fn new(streams: &Streams, end: &TransferDevice, relay_bytes: u64) -> Self {
         Self {
             device: Arc::clone(&end.device),
             pinned: Arc::clone(&end.pinned),
             streams: streams.clone(),
             lanes: Lanes::new(&end.device, streams),
             gates: Gates::default(),
-            relay: RelayMemory::new(&end.device),
+            relay: RelayMemory::new(&end.device, relay_bytes),
         }
     }
 
@@ -71,8 +71,13 @@ impl End {
 pub(crate) struct Ends(Vec<End>);
 
 impl Ends {
-    pub(crate) fn new(streams: &Streams, devices: &[TransferDevice]) -> Self {
-        Self(devices.iter().map(|end| End::new(streams, end)).collect())
+    /// With so many bytes of each for copies of others.
+    pub(crate) fn new(streams: &Streams, devices: &[TransferDevice], relay_bytes: u64) -> Self {
+        let ends = devices.iter();
+        Self(
+            ends.map(|end| End::new(streams, end, relay_bytes))
+                .collect(),
+        )
     }
 
     pub(crate) fn get(&self, device: DeviceId) -> Result<&End, TransferError> {

@@ -4,6 +4,7 @@ use crate::{
     TransferConfig,
     end::Ends,
     job::{Job, Verdict},
+    overseer::Bell,
     plans::Plans,
     round::Round,
     route_use::RouteUses,
@@ -27,6 +28,8 @@ pub(crate) struct Engine {
     pub(crate) uses: RouteUses,
     pub(crate) config: TransferConfig,
     pub(crate) active: Active,
+    /// Rung when a round is under way.
+    pub(crate) bell: Arc<Bell>,
     /// Copies that are over and whose gates the device has refused to open or fail.
     pub(crate) unsettled: Mutex<Vec<(Box<Job>, Verdict)>>,
 }

@@ -52,6 +52,18 @@ pub enum TransferError {
         /// Where to.
         to: DeviceId,
     },
+    /// Copies of others have as much of a device's memory as they may.
+    #[error("copies that stop on {device} have {lent} bytes of it; {bytes} more exceed {limit}")]
+    RelayBudget {
+        /// The device.
+        device: DeviceId,
+        /// Bytes they have.
+        lent: u64,
+        /// Bytes wanted.
+        bytes: u64,
+        /// The most they may have.
+        limit: u64,
+    },
     /// It failed on every way there was.
     #[error("a copy from {from} to {to} was given up after {rounds} tries")]
     GivenUp {

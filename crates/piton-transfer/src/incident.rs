@@ -30,6 +30,13 @@ pub enum Reason {
         /// Bytes of the pattern.
         bytes: u64,
     },
+    /// Bytes of a copy that were looked at came over it changed.
+    Changed {
+        /// Bytes that were wrong.
+        wrong: u64,
+        /// Bytes that were looked at.
+        bytes: u64,
+    },
 }
 
 impl fmt::Display for Reason {
@@ -45,6 +52,9 @@ impl fmt::Display for Reason {
             ),
             Self::Corrupted { wrong, bytes } => {
                 write!(f, "{wrong} of {bytes} bytes of a pattern came wrong")
+            }
+            Self::Changed { wrong, bytes } => {
+                write!(f, "{wrong} of {bytes} bytes looked at came changed")
             }
         }
     }

@@ -4,7 +4,10 @@
 //! thread that settles that round, and so on. Nobody else sees it.
 //!
 //! # Invariants
-//! - `left` are the bytes that have not arrived and of which nothing is under way, but while a round of parts is.
+//! - `left` are the bytes that have not arrived and of which nothing is under way.
+//!
+//! A copy over several ways goes in *installments* where it takes long: each round carries some of what is left, and the
+//! next is planned on what others leave then.
 //! - Both gates are closed until [`end`](Job::end), which every job comes to: then all that was ever submitted for it
 //!   has ended.
 
@@ -40,7 +43,6 @@ pub(crate) struct Job {
     start: Event,
     dst: PeerAddress,
     src: PeerAddress,
-    bytes: u64,
     /// Gates that are closed: the source's and the destination's. The program's stream waits for the one that is heard.
     gates: Vec<(Gate, Heard)>,
     left: Vec<Range<u64>>,
@@ -53,6 +55,9 @@ pub(crate) struct Job {
 
 /// Whether the program's stream waits for a gate.
 type Heard = bool;
+
+/// What a round carries, and what is left for later ones.
+type Planned = (Vec<Share>, Vec<Range<u64>>);
 
 /// How a copy has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +113,6 @@ impl Job {
             start: stream.record(),
             dst,
             src,
-            bytes,
             gates: vec![(first, heard == 0), (second, heard == 1)],
             left: std::iter::once(0..bytes).collect(),
             avoid: Vec::new(),
@@ -129,19 +133,26 @@ impl Job {
     /// # Safety
     /// The ranges are as [`Transfers::copy`](crate::Transfers::copy) asks, until both gates have opened.
     pub(crate) unsafe fn advance(mut self: Box<Self>) -> Result<(), (Box<Self>, TransferError)> {
-        let shares = match self.shares() {
-            Ok(shares) => shares,
+        let (shares, later) = match self.shares() {
+            Ok(planned) => planned,
             Err(error) => return Err((self, error)),
         };
         let engine = Arc::clone(&self.engine);
         let untrusted = self.untrusted(&shares);
         let mut parts = Vec::new();
         if untrusted.is_empty() {
-            self.left.clear();
+            self.left = later;
             for share in shares {
                 let mut part = Part::new(&engine.ends, share, self.src.device, self.dst.device);
                 // SAFETY: as the caller promised: the gates are closed until all of this has ended.
-                unsafe { part.submit((&self.start, &self.ended), self.dst, self.src) };
+                unsafe {
+                    part.submit_sampled(
+                        (&engine.ends, engine.config.sampled_places),
+                        (&self.start, &self.ended),
+                        self.dst,
+                        self.src,
+                    );
+                };
                 parts.push(part);
             }
         } else {
@@ -157,17 +168,17 @@ impl Job {
         Ok(())
     }
 
-    /// Which ways what is left takes. Never over a device in error.
-    fn shares(&mut self) -> Result<Vec<Share>, TransferError> {
+    /// Which ways what is left takes, and what is not to be carried yet. Never over a device in error.
+    fn shares(&mut self) -> Result<Planned, TransferError> {
         loop {
             self.rounds += 1;
             if self.rounds > MAX_ROUNDS {
                 return Err(self.given_up());
             }
-            let shares = self.plan()?;
+            let (shares, later) = self.plan()?;
             let broken = shares.iter().find_map(|share| self.broken(&share.way));
             let Some((legs, kind)) = broken else {
-                return Ok(shares);
+                return Ok((shares, later));
             };
             self.engine.plans.give_back(std::mem::take(&mut self.taken));
             for leg in legs {
@@ -176,7 +187,7 @@ impl Job {
         }
     }
 
-    fn plan(&mut self) -> Result<Vec<Share>, TransferError> {
+    fn plan(&mut self) -> Result<Planned, TransferError> {
         let (Some(from), Some(to)) = (place(self.src.device), place(self.dst.device)) else {
             return Err(self.given_up());
         };
@@ -186,17 +197,20 @@ impl Job {
             let legs = way.legs(ends.0, ends.1);
             !legs.iter().any(|leg| avoid.contains(leg))
         };
-        if self.left.len() == 1 && self.left[0] == (0..self.bytes) {
-            return plans.several(from, to, self.bytes, &mut self.taken, is_open);
+        // What failed of a round is a piece of its own; one piece goes at a time.
+        let Some((range, others)) = self.left.split_first() else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let (bytes, taken) = (range.end - range.start, &mut self.taken);
+        let installment = self.engine.config.installment;
+        let several = plans.several((from, to), bytes, installment, taken, is_open);
+        let (mut shares, first) = several?;
+        for share in &mut shares {
+            share.offset += range.start;
         }
-        let mut shares = Vec::new();
-        for range in &self.left {
-            let bytes = range.end - range.start;
-            let mut share = plans.one_open(from, to, bytes, is_open)?;
-            share.offset = range.start;
-            shares.push(share);
-        }
-        Ok(shares)
+        let rest = range.start + first..range.end;
+        let rest = std::iter::once(rest).filter(|rest| !rest.is_empty());
+        Ok((shares, rest.chain(others.iter().cloned()).collect()))
     }
 
     /// The legs of a way that lead to or from a device in error, and the error; the copy's own devices apart.
@@ -233,6 +247,11 @@ impl Job {
             probe.give_back(&engine.ends);
         }
         let mut is_hopeless = false;
+        let is_installment = !parts.is_empty() && parts.iter().all(Part::has_arrived);
+        if is_installment {
+            // Going on is no new try.
+            self.rounds = 0;
+        }
         for part in parts {
             let ended = part.ended();
             self.saw(&ended);
@@ -319,10 +338,15 @@ impl Job {
                 return Blame::Leg(carrier.leg, Reason::Failed(kind));
             }
         }
-        match &part.refused {
-            Some((leg, _)) => Blame::Refused(*leg),
+        let (wrong, bytes) = part.changed();
+        let legs = part.share.way.legs(self.src.device, self.dst.device);
+        let between = legs.iter().find(|leg| leg.pair().is_some());
+        match (&part.refused, between.or(legs.first())) {
+            (Some((leg, _)), _) => Blame::Refused(*leg),
+            // Which of several legs did it nobody knows: one at a time is given up until all is well.
+            (None, Some(leg)) if wrong > 0 => Blame::Leg(*leg, Reason::Changed { wrong, bytes }),
             // What the program's stream did before has failed.
-            None => Blame::Hopeless,
+            (None, _) => Blame::Hopeless,
         }
     }
 

@@ -19,18 +19,19 @@
 //! | choose how | [`Roads`], [`TransferConfig`] |
 //! | know which ways were taken | [`Transfers::routes`], [`RouteUse`] |
 //! | know what went wrong on the way | [`Transfers::incidents`], [`Incident`] |
-//! | end copies that hang | [`Transfers::check`] |
+//! | end copies that hang | [`TransferConfig::oversees`], [`Transfers::check`] |
 //!
 //! # Guarantees
 //! - What was submitted, or will be, is covered by [`Carried::submitted`], so that no memory is given up too early.
 //! - Nothing goes over a device in error, nor over a leg between devices that has not been tried with a pattern.
 //! - A leg that failed is given up for every copy, both ways, and that is said once with the names of its links.
+//! - A copy over several ways that takes long is planned anew on its way, as links become free and are taken.
 //! - Memory on the way is at most [`STAGING_CHUNKS`] chunks a leg, of [`STAGING_CHUNK_BYTES`] or, of parts above
 //!   256 MiB, of a 256th of the part.
 //!
 //! # Not here
-//! Checksums: what a link changes silently after it was tried arrives so. Re-planning of a copy under way when others
-//! come and go.
+//! Checksums: what a link changes silently after it was tried arrives so, unless it is seen at the places that are
+//! [sampled](TransferConfig::sampled_places).
 
 mod config;
 mod end;
@@ -40,12 +41,14 @@ mod gate;
 mod incident;
 mod job;
 mod lane;
+mod overseer;
 mod part;
 mod plans;
 mod probe;
 mod relay_memory;
 mod round;
 mod route_use;
+mod sample;
 mod transfers;
 mod way;
 

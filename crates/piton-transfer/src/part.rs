@@ -1,8 +1,9 @@
 //! A part of a copy: its lanes, the memory it passes through, and the commands that carry it.
 //!
-//! A part has a lane for each leg. Where there are several legs the bytes go in chunks: while a leg carries one chunk,
-//! the next leg carries the one before. The memory between two legs holds [`SLOTS`] chunks; a leg fills a slot again
-//! when the next leg has emptied it, which its lane waits for on the device.
+//! A part in one leg has a lane for it. Where there are several legs the bytes go in chunks: while a leg carries one chunk,
+//! the next leg carries the one before. Chunks of a leg go over two lanes in turn, so that one starts while the other is
+//! carried: starting takes as long as a quarter of a chunk. The memory between two legs holds [`STAGING_CHUNKS`] chunks; a leg
+//! fills a slot again when the next leg has emptied it, which its lane waits for on the device.
 //!
 //! # Who owns what
 //! The part owns its lanes and the memory in between until it is [given back](Part::give_back), which is only done
@@ -17,6 +18,7 @@ use crate::{
     TransferError,
     end::{End, Ends},
     relay_memory::Slab,
+    sample::Sample,
     way::{Leg, Share},
 };
 use piton_driver::{Command, DeviceId, PeerAddress};
@@ -30,6 +32,8 @@ use std::ptr::NonNull;
 pub const STAGING_CHUNK_BYTES: u64 = 1 << 20;
 /// Chunks of memory between two legs.
 pub const STAGING_CHUNKS: usize = 4;
+/// Lanes of a leg that carries chunks; divides the slots, so that one slot is always the same lane's.
+const CHUNK_LANES: usize = 2;
 /// Chunks of a part at most, so that its commands find room in a lane.
 const MOST_CHUNKS: u64 = 256;
 /// Parts start at multiples of this many bytes.
@@ -113,9 +117,13 @@ enum Between {
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) share: Share,
+    /// The lanes of the first leg, then the next one's; the same number each.
     pub(crate) carriers: Vec<Carrier>,
+    legs: usize,
     between: Vec<Between>,
     chunk: u64,
+    /// Places read back from both ends.
+    sample: Option<Sample>,
     /// Which leg could not be submitted, and why.
     pub(crate) refused: Option<(Leg, TransferError)>,
 }
@@ -135,8 +143,10 @@ impl Part {
         let mut part = Self {
             share,
             carriers: Vec::new(),
+            legs: legs.len(),
             between: Vec::new(),
             chunk,
+            sample: None,
             refused: None,
         };
         for leg in legs {
@@ -148,10 +158,12 @@ impl Part {
         part
     }
 
-    /// Takes a lane for the leg, and memory behind it.
+    /// Takes lanes for the leg, and memory behind it.
     fn equip(&mut self, ends: &Ends, leg: Leg, last: DeviceId) -> Result<(), TransferError> {
         let end = ends.of_leg(leg)?;
-        self.carriers.push(Carrier::new(ends, leg)?);
+        for _ in 0..self.lanes_a_leg() {
+            self.carriers.push(Carrier::new(ends, leg)?);
+        }
         let slots = self.slots();
         match leg.to {
             Some(to) if to == last => {}
@@ -171,6 +183,38 @@ impl Part {
     fn slots(&self) -> u64 {
         let chunks = self.share.bytes.div_ceil(self.chunk.max(1));
         chunks.min(STAGING_CHUNKS as u64)
+    }
+
+    fn lanes_a_leg(&self) -> usize {
+        let slots = usize::try_from(self.slots()).unwrap_or(1);
+        slots.clamp(1, CHUNK_LANES)
+    }
+
+    /// As [`submit`](Self::submit), and so many places of it read back from both ends and compared.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn submit_sampled(
+        &mut self,
+        (ends, places): (&Ends, u32),
+        (start, after): (&piton_stream::Event, &Frontier),
+        dst: PeerAddress,
+        src: PeerAddress,
+    ) {
+        // SAFETY: as the caller promised.
+        unsafe { self.submit((start, after), dst, src) };
+        if places == 0 || self.refused.is_some() {
+            return;
+        }
+        let (arrived, both) = (self.ended(), [dst, src]);
+        let order = (start, &arrived);
+        // SAFETY: as the caller promised.
+        let sample =
+            unsafe { Sample::read(ends, &self.share, places, both, order, &mut self.carriers) };
+        match sample {
+            Ok(sample) => self.sample = Some(sample),
+            Err(refused) => self.refused = Some(refused),
+        }
     }
 
     /// Submits all of it, behind `start` and, without asking how they ended, behind `after`.
@@ -209,7 +253,8 @@ impl Part {
     ) -> Result<(), (Leg, TransferError)> {
         let slots = usize::try_from(self.slots()).unwrap_or(1).max(1);
         // The last time each leg carried the chunk of a slot.
-        let mut carried = vec![vec![None; slots]; self.carriers.len()];
+        let mut carried = vec![vec![None; slots]; self.legs];
+        let lanes = self.lanes_a_leg();
         let mut done = 0;
         for number in 0.. {
             if done >= self.share.bytes {
@@ -217,24 +262,25 @@ impl Part {
             }
             let bytes = self.chunk.min(self.share.bytes - done);
             let slot = number % slots;
-            for at in 0..self.carriers.len() {
+            for at in 0..self.legs {
+                let by = at * lanes + number % lanes;
                 let waits = [
                     at.checked_sub(1).and_then(|before| carried[before][slot]),
                     carried.get(at + 1).and_then(|next| next[slot]),
                 ];
                 let spots = [at, at + 1].map(|place| self.spot(place, (slot, done), dst, src));
-                let failed = |error: StreamError| (self.carriers[at].leg, error.into());
-                let lane = &self.carriers[at].lane;
+                let failed = |error: StreamError| (self.carriers[by].leg, error.into());
+                let lane = &self.carriers[by].lane;
                 for point in waits.into_iter().flatten() {
                     lane.wait_timepoint(point).map_err(failed)?;
                 }
                 let command = command(spots, bytes)
-                    .ok_or((self.carriers[at].leg, TransferError::PastTheEnd { bytes }))?;
+                    .ok_or((self.carriers[by].leg, TransferError::PastTheEnd { bytes }))?;
                 // SAFETY: the ends are the caller's; what is between belongs to this part, and a slot is filled again
                 // only when it was emptied.
                 let point = unsafe { lane.submit(&command) }.map_err(failed)?;
                 carried[at][slot] = Some(point);
-                self.carriers[at].reaches(point);
+                self.carriers[by].reaches(point);
                 self.note(at, slot, point);
             }
             done += bytes;
@@ -257,7 +303,7 @@ impl Part {
         if place == 0 {
             return end(src);
         }
-        if place == self.carriers.len() {
+        if place == self.legs {
             return end(dst);
         }
         match self.between.get(place - 1)? {
@@ -289,7 +335,16 @@ impl Part {
 
     /// Whether every byte has arrived. Asked when every lane has ended.
     pub(crate) fn has_arrived(&self) -> bool {
-        self.refused.is_none() && self.carriers.iter().all(Carrier::has_ended_well)
+        let has_ended = self.carriers.iter().all(Carrier::has_ended_well);
+        self.refused.is_none() && has_ended && self.changed() == (0, 0)
+    }
+
+    /// Bytes that came changed, of how many that were looked at; zero of zero where none are. Asked when every lane has
+    /// ended.
+    pub(crate) fn changed(&self) -> (u64, u64) {
+        let wrong = self.sample.as_ref().map_or(0, Sample::wrong);
+        let looked = self.sample.as_ref().map_or(0, Sample::bytes);
+        if wrong == 0 { (0, 0) } else { (wrong, looked) }
     }
 
     /// Gives back what it took. Every lane has ended.

@@ -17,10 +17,15 @@ use piton_sync::{
     atomic::{AtomicBool, Ordering},
 };
 use piton_topology::{
-    Candidate, CostModel, DeviceId as Place, LinkId, Machine, PeerAccess, Residual, Route,
-    RouteKind, Router, StripeOptions, StripePlanner, Transit, Verdict,
+    BytesPerSec, Candidate, CostModel, DeviceId as Place, LinkId, Machine, PeerAccess, Residual,
+    Route, RouteKind, Router, StripeOptions, StripePlan, StripePlanner, Transit, Verdict,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// Bytes of an installment at least: fewer are not worth several ways.
+const LEAST_INSTALLMENT: u64 = 4 << 20;
+/// Installments begin at multiples of this many bytes.
+const ALIGN: u64 = 256;
 
 /// Routes as they may be taken now. Never changes.
 #[derive(Debug)]
@@ -49,7 +54,7 @@ pub(crate) struct Plans {
 
 /// What a plan takes of the links, to be given back when the copy is settled.
 #[derive(Debug, Default)]
-pub(crate) struct Taken(Vec<(LinkId, piton_topology::NodeId, piton_topology::BytesPerSec)>);
+pub(crate) struct Taken(Vec<(LinkId, piton_topology::NodeId, BytesPerSec)>);
 
 impl Plans {
     /// The ways of `machine`; over relays and several at once only where `can_watch`.
@@ -91,57 +96,66 @@ impl Plans {
         Ok(whole(route, now.router.duration(route, bytes).get(), bytes))
     }
 
-    /// The quickest way that is open.
-    pub(crate) fn one_open(
-        &self,
-        from: Place,
-        to: Place,
-        bytes: u64,
-        is_open: impl Fn(&Way) -> bool,
-    ) -> Result<Share, TransferError> {
-        best_of(&self.now().router, from, to, bytes, is_open)
-    }
-
-    /// How a copy travels: by several ways at once where that is quicker. `is_open` says whether a way may be taken;
-    /// what the plan takes of the links is put in `taken`.
+    /// How a copy travels: by several ways at once where that is quicker, and then only as many of its first bytes as take
+    /// an `installment`; the answer has how many. `is_open` says whether a way may be taken; what the plan takes of the
+    /// links is put in `taken`.
     pub(crate) fn several(
         &self,
-        from: Place,
-        to: Place,
+        (from, to): (Place, Place),
         bytes: u64,
+        installment: Duration,
         taken: &mut Taken,
         is_open: impl Fn(&Way) -> bool,
-    ) -> Result<Vec<Share>, TransferError> {
+    ) -> Result<(Vec<Share>, u64), TransferError> {
         let now = self.now();
         let one = best_of(&now.router, from, to, bytes, &is_open)?;
         let Some(planner) = &now.planner else {
-            return Ok(vec![one]);
+            return Ok((vec![one], bytes));
         };
         let mut residual = self.residual.lock();
-        let Ok(plan) = planner.plan(from, to, bytes, &residual) else {
-            return Ok(vec![one]);
+        let planned = |bytes: u64| -> Option<StripePlan> {
+            let plan = planner.plan(from, to, bytes, &residual).ok()?;
+            let is_quicker = plan.time.get() < one.predicted_ns;
+            let are_open = plan.stripes.iter().all(|part| is_open(&striped(part).way));
+            (plan.stripes.len() > 1 && is_quicker && are_open).then_some(plan)
         };
-        if plan.stripes.len() < 2 || plan.time.get() >= one.predicted_ns {
-            return Ok(vec![one]);
-        }
-        let shares: Vec<Share> = plan.stripes.iter().map(striped).collect();
-        if !shares.iter().all(|share| is_open(&share.way)) {
-            return Ok(vec![one]);
-        }
-        let source = self.machine.device_node(from);
+        let Some(whole) = planned(bytes) else {
+            // Others see that it takes its way; and it may find more of them later.
+            let rate = BytesPerSec::new(rate(bytes, one.predicted_ns));
+            self.take(&mut residual, from, &one.way.links, rate, taken);
+            let first = first_bytes(bytes, one.predicted_ns, installment);
+            return Ok((vec![beginning(one, first)], first));
+        };
+        let first = first_bytes(bytes, whole.time.get(), installment);
+        let (plan, bytes) = match planned(first).filter(|_| first < bytes) {
+            Some(plan) => (plan, first),
+            None => (whole, bytes),
+        };
         for stripe in &plan.stripes {
-            let mut at = source;
-            for &link in &stripe.hops {
-                let Some(node) = at else { break };
-                residual.take(link, node, stripe.rate);
-                taken.0.push((link, node, stripe.rate));
-                at = self
-                    .machine
-                    .link(link)
-                    .and_then(|link| link.other_end(node));
-            }
+            self.take(&mut residual, from, &stripe.hops, stripe.rate, taken);
         }
-        Ok(shares)
+        Ok((plan.stripes.iter().map(striped).collect(), bytes))
+    }
+
+    /// Takes `rate` of each link on a way, and notes that.
+    fn take(
+        &self,
+        residual: &mut Residual,
+        from: Place,
+        links: &[LinkId],
+        rate: BytesPerSec,
+        taken: &mut Taken,
+    ) {
+        let mut at = self.machine.device_node(from);
+        for &link in links {
+            let Some(node) = at else { break };
+            residual.take(link, node, rate);
+            taken.0.push((link, node, rate));
+            at = self
+                .machine
+                .link(link)
+                .and_then(|link| link.other_end(node));
+        }
     }
 
     /// What a plan took is free again.
@@ -261,6 +275,37 @@ impl Now {
             router,
         }
     }
+}
+
+/// The first bytes of a share.
+fn beginning(share: Share, bytes: u64) -> Share {
+    let nanos = u128::from(share.predicted_ns) * u128::from(bytes) / u128::from(share.bytes.max(1));
+    Share {
+        bytes,
+        predicted_ns: u64::try_from(nanos).unwrap_or(u64::MAX),
+        ..share
+    }
+}
+
+/// Bytes a second of so many bytes in so long.
+fn rate(bytes: u64, nanos: u64) -> u64 {
+    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanos.max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+/// How many of the first of `bytes` bytes, which take `nanos`, take an installment; all if no more than half of one would be
+/// left.
+fn first_bytes(bytes: u64, nanos: u64, installment: Duration) -> u64 {
+    let installment = installment.as_nanos().max(1);
+    if u128::from(nanos) <= installment + installment / 2 {
+        return bytes;
+    }
+    let first = u128::from(bytes) * installment / u128::from(nanos);
+    let first = u64::try_from(first).unwrap_or(bytes);
+    first
+        .max(LEAST_INSTALLMENT)
+        .next_multiple_of(ALIGN)
+        .min(bytes)
 }
 
 /// The quickest way that is open.

@@ -55,6 +55,7 @@ impl Round {
             began: Mutex::default(),
         });
         engine.active.note(&round);
+        engine.bell.ring();
         for number in 0..round.carriers().count() {
             round.watch(number);
         }

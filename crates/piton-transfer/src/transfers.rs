@@ -10,6 +10,7 @@ use crate::{
     end::Ends,
     engine::{Active, Engine},
     job::{Job, Verdict},
+    overseer::{Bell, Overseer},
     part::Part,
     plans::{Plans, place},
     route_use::RouteUses,
@@ -20,7 +21,10 @@ use piton_stream::{Stream, Streams};
 use piton_sync::Mutex;
 use piton_timeline::Frontier;
 use piton_topology::{DeviceId as Place, Machine, PeerAccess, Router};
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// What became of a copy.
 #[must_use = "what was submitted uses the memory, whatever the result"]
@@ -33,9 +37,16 @@ pub struct Carried {
     pub result: Result<(), TransferError>,
 }
 
+/// How often the thread that looks for copies that hang does so in the least deadline.
+const LOOKS_A_DEADLINE: u32 = 4;
+/// It never looks more often.
+const LEAST_PERIOD: Duration = Duration::from_millis(1);
+
 /// Copies between the devices of a runtime.
 #[derive(Debug)]
 pub struct Transfers {
+    /// Ends before the engine does.
+    _overseer: Option<Overseer>,
     engine: Arc<Engine>,
     can_watch: bool,
 }
@@ -71,7 +82,7 @@ impl Transfers {
             }
         }
         enable_peers(devices)?;
-        let ends = Ends::new(streams, devices);
+        let ends = Ends::new(streams, devices, config.relay_bytes);
         let can_watch = ends.can_watch();
         let peers = among(devices.len(), machine, peers);
         let engine = Engine {
@@ -81,10 +92,17 @@ impl Transfers {
             uses: RouteUses::default(),
             config,
             active: Active::default(),
+            bell: Arc::new(Bell::default()),
             unsettled: Mutex::default(),
         };
+        let engine = Arc::new(engine);
+        let oversees = config.oversees && can_watch && devices.len() > 1;
+        let period = config.least_deadline / LOOKS_A_DEADLINE;
+        let period = period.max(LEAST_PERIOD);
+        let overseer = oversees.then(|| Overseer::start(&engine, period));
         Ok(Self {
-            engine: Arc::new(engine),
+            _overseer: overseer.flatten(),
+            engine,
             can_watch,
         })
     }
@@ -139,8 +157,9 @@ impl Transfers {
     }
 
     /// Ends copies that hang: what is overdue at `now` is aborted, and goes on over another way; says how many lanes
-    /// were. A copy's time counts from the first check at which it has begun, so this is to be called now and then by
-    /// whoever minds, as a watchdog's `check` is. Does not block.
+    /// were. A copy's time counts from the first check at which it has begun, so this is to be called now and then: by the
+    /// thread that [`TransferConfig::oversees`](crate::TransferConfig::oversees) asks for, or by whoever minds, as a
+    /// watchdog's `check` is. Does not block.
     pub fn check(&self, now: Instant) -> usize {
         self.engine.check(now)
     }

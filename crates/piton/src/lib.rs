@@ -94,6 +94,7 @@
 //! | copy, and wait or `.await` | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
 //! | copy between devices | [`Stream::copy_peer`], [`Runtime::routes`], [`RuntimeConfig::transfers`] |
 //! | know which links failed, end copies that hang | [`Runtime::incidents`], [`Runtime::check_copies`] |
+//! | measure what copies between devices reach | [`Runtime::calibrate`], [`TransferConfig::measuring`] |
 //! | order streams by hand, time them | [`Stream::record`], [`Stream::wait`], [`Event`] |
 //! | write work down once and replay it as one command | [`Device::graph`], [`GraphRecorder`], [`ReadyGraph`] |
 //! | run host code in stream order | [`Stream::call_host`] |
@@ -119,6 +120,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calibration;
 mod config;
 mod device;
 mod error;

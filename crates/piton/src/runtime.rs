@@ -52,10 +52,13 @@ impl Runtime {
         } else {
             TransferConfig::default()
         };
+        let mut transfers = config.transfers.unwrap_or(usual);
+        // A wall clock says nothing of virtual time.
+        transfers.oversees &= !sim.as_ref().is_some_and(|sim| sim.is_virtual());
         let roads = Roads {
             machine: &machine,
             peers: &topology::peer_access(&devices),
-            config: config.transfers.unwrap_or(usual),
+            config: transfers,
         };
         let sanitizer = config.sanitizer.map(Sanitizer::new).map(Arc::new);
         let (memory, pinned) = (&config.memory, &config.pinned);

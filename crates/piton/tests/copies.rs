@@ -70,6 +70,49 @@ fn a_large_copy_takes_several_ways_and_arrives() {
     check(&runtime);
 }
 
+/// What a copy of `bytes` bytes from 0 to 1 reaches of what its link and those over all others carry together, among
+/// `count` devices that all have links to each other.
+fn reached(count: u16, bytes: u64) -> f64 {
+    let machine = Machine::mesh(count, LinkKind::Hccs, 1).unwrap();
+    let device = DeviceConfig {
+        memory_bytes: 512 << 20,
+        // Two lanes a leg, two legs a part.
+        hardware_queues: 64,
+        peer_engines: 64,
+        ..small_device()
+    };
+    let mut config = RuntimeConfig::simulated_machine(&machine, &device).unwrap();
+    let Devices::Simulated(sim) = config.devices else {
+        unreachable!("a simulated machine")
+    };
+    config.devices = Devices::Simulated(sim.in_virtual_time(1, ScheduleOrder::ByTime));
+    let runtime = Runtime::new(config).unwrap();
+    let [from, to] = [0, 1].map(|id| runtime.device(id).unwrap().stream("copy").unwrap());
+    let source = from.allocate_zeroed::<u8>(bytes).unwrap();
+    let mut target = to.allocate_zeroed::<u8>(bytes).unwrap();
+    // Every leg is tried first.
+    to.copy_peer(&source, &mut target).unwrap();
+    to.synchronize().unwrap();
+    let start = to.record_timed().unwrap();
+    to.copy_peer(&source, &mut target).unwrap();
+    let end = to.record_timed().unwrap();
+    to.synchronize().unwrap();
+    let took = end.time_ns().unwrap().unwrap() - start.time_ns().unwrap().unwrap();
+    let link = LinkKind::Hccs.default_bandwidth(1).unwrap().get();
+    let bound = link as f64 * f64::from(count - 1);
+    let rate = bytes as f64 / (took as f64 / 1e9);
+    rate / bound
+}
+
+#[test]
+fn a_large_copy_reaches_what_all_links_carry_together() {
+    // Over relays the second leg waits for the first chunks.
+    for (count, least) in [(2, 0.95), (4, 0.92)] {
+        let share = reached(count, 192 << 20);
+        assert!(share >= least, "{share:.3} among {count} devices");
+    }
+}
+
 #[test]
 fn a_link_that_dies_is_named_and_the_copy_arrives_another_way() {
     let runtime = mesh(3);
@@ -102,6 +145,25 @@ fn a_relay_whose_link_dies_is_left_out() {
 }
 
 #[test]
+fn copies_that_stop_on_a_device_take_no_more_of_it_than_they_may() {
+    let machine = Machine::mesh(3, LinkKind::Hccs, 1).unwrap();
+    let config = TransferConfig {
+        relay_bytes: 0,
+        ..TransferConfig::default()
+    };
+    let runtime = in_virtual_time(&machine, config);
+    run(&runtime, 0, 1, BYTES);
+    let routes = runtime.routes();
+    assert!(
+        routes.iter().all(|route| route.relays.is_empty()),
+        "{routes:?}"
+    );
+    // Nothing was wrong with the leg: others may take it.
+    assert!(runtime.incidents().is_empty(), "{:?}", runtime.incidents());
+    check(&runtime);
+}
+
+#[test]
 fn a_link_that_changes_bytes_is_found_before_it_is_used() {
     let runtime = mesh(3);
     let sim = runtime.sim().unwrap();
@@ -118,6 +180,37 @@ fn a_link_that_changes_bytes_is_found_before_it_is_used() {
 }
 
 #[test]
+fn a_link_that_goes_bad_after_it_was_tried_is_seen_where_copies_are_sampled() {
+    let machine = Machine::mesh(3, LinkKind::Hccs, 1).unwrap();
+    for sampled_places in [0, 5] {
+        let config = TransferConfig {
+            sampled_places,
+            ..TransferConfig::default()
+        };
+        let runtime = in_virtual_time(&machine, config);
+        run(&runtime, 0, 1, BYTES);
+        let sim = runtime.sim().unwrap();
+        sim.set_faults(FaultPlan::new().with(Trigger::CorruptLink(DeviceId(0), DeviceId(1))));
+        let mut copy = Copy::new(&runtime, 0, 1, BYTES, 3);
+        copy.start();
+        if sampled_places == 0 {
+            // Nobody looks, so nobody sees.
+            copy.to.synchronize().unwrap();
+            assert!(runtime.incidents().is_empty());
+            continue;
+        }
+        copy.assert_arrived();
+        names_the_link(&runtime, 0, 1);
+        let reason = runtime.incidents()[0].reason;
+        assert!(
+            matches!(reason, Reason::Changed { wrong: 1, .. }),
+            "{reason}"
+        );
+        check(&runtime);
+    }
+}
+
+#[test]
 fn a_link_that_hangs_is_given_up_when_the_copy_is_overdue() {
     let runtime = mesh(3);
     run(&runtime, 0, 1, BYTES);
@@ -129,13 +222,96 @@ fn a_link_that_hangs_is_given_up_when_the_copy_is_overdue() {
     assert!(copy.to.synchronize().is_err());
     let now = Instant::now();
     assert_eq!(runtime.check_copies(now), 0, "its time has only begun");
-    assert_eq!(runtime.check_copies(now + Duration::from_millis(100)), 0);
-    assert_eq!(runtime.check_copies(now + Duration::from_millis(101)), 1);
+    let deadline = TransferConfig::default().least_deadline;
+    assert_eq!(runtime.check_copies(now + deadline), 0);
+    let late = now + deadline + Duration::from_millis(1);
+    assert_eq!(runtime.check_copies(late), 1);
     copy.assert_arrived();
     names_the_link(&runtime, 0, 1);
     let reason = runtime.incidents()[0].reason;
     assert!(matches!(reason, Reason::Overdue { .. }), "{reason}");
     check(&runtime);
+}
+
+#[test]
+fn in_real_time_a_copy_that_hangs_is_noticed_by_itself() {
+    let machine = Machine::mesh(3, LinkKind::Hccs, 1).unwrap();
+    let mut config = RuntimeConfig::simulated_machine(&machine, &small_device()).unwrap();
+    config.transfers = Some(TransferConfig {
+        oversees: true,
+        ..TransferConfig::one_way()
+    });
+    let runtime = Runtime::new(config).unwrap();
+    run(&runtime, 0, 1, 1 << 20);
+    let sim = runtime.sim().unwrap();
+    sim.set_faults(FaultPlan::new().with(Trigger::HangLink(DeviceId(0), DeviceId(1))));
+    // Nobody looks but the runtime itself.
+    run(&runtime, 0, 1, 1 << 20);
+    names_the_link(&runtime, 0, 1);
+    assert!(matches!(
+        runtime.incidents()[0].reason,
+        Reason::Overdue { .. }
+    ));
+}
+
+/// Bytes of a copy from 0 to 1 that stopped on device 2, where a copy from 0 to 2 that began before, or after, takes the
+/// link to it for some of the time.
+fn relayed_beside_another(installment: Duration, is_first: bool) -> u64 {
+    let machine = Machine::mesh(3, LinkKind::Hccs, 1).unwrap();
+    let config = TransferConfig {
+        installment,
+        ..TransferConfig::default()
+    };
+    let runtime = in_virtual_time(&machine, config);
+    // The legs are tried.
+    for (from, to) in [(0, 1), (0, 2)] {
+        run(&runtime, from, to, BYTES);
+    }
+    let relayed = || -> u64 {
+        let routes = runtime.routes();
+        let over = routes.iter().filter(|route| *route.relays == [DeviceId(2)]);
+        let ours = over.filter(|route| (route.from, route.to) == (DeviceId(0), DeviceId(1)));
+        ours.map(|route| route.bytes).sum()
+    };
+    let before = relayed();
+    let mut long = Copy::new(&runtime, 0, 1, 3 * BYTES, 7);
+    let mut short = Copy::new(&runtime, 0, 2, BYTES, 8);
+    for copy in [&long, &short] {
+        copy.from.synchronize().unwrap();
+        copy.to.synchronize().unwrap();
+    }
+    if is_first {
+        short.start();
+        long.start();
+    } else {
+        long.start();
+        short.start();
+    }
+    long.assert_arrived();
+    short.assert_arrived();
+    check(&runtime);
+    relayed() - before
+}
+
+#[test]
+fn a_copy_under_way_takes_a_link_that_another_has_left() {
+    let never = relayed_beside_another(Duration::MAX, true);
+    let anew = relayed_beside_another(Duration::from_micros(100), true);
+    assert_eq!(never, 0, "its relay was taken when it began");
+    assert!(
+        anew > 4 << 20,
+        "{anew} bytes over the link that is free again"
+    );
+}
+
+#[test]
+fn a_copy_under_way_leaves_a_link_to_another_that_came() {
+    let never = relayed_beside_another(Duration::MAX, false);
+    let anew = relayed_beside_another(Duration::from_micros(100), false);
+    assert!(
+        anew < never,
+        "{anew} of {never} bytes over the link that was taken"
+    );
 }
 
 #[test]

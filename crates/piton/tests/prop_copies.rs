@@ -11,6 +11,7 @@ use piton::{
 };
 use piton_topology::LinkKind;
 use proptest::prelude::*;
+use std::time::Duration;
 use support::{check, copies::Copy};
 
 #[derive(Clone, Debug)]
@@ -71,6 +72,10 @@ fn runtime(case: &Case) -> Runtime {
     }
     config.transfers = Some(TransferConfig {
         guarded_bytes: 0,
+        sampled_places: 2,
+        installment: Duration::from_micros(100),
+        // Whatever else this machine does, nothing here hangs.
+        oversees: false,
         ..TransferConfig::default()
     });
     config.sanitizer = Some(SanitizerConfig::default());

@@ -132,6 +132,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton-conformance",
             "piton-cuda",
             "piton-driver",
+            "piton-fluid",
             "piton-opencl",
             "piton-pinned",
             "piton-plan",

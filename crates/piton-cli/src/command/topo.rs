@@ -2,7 +2,9 @@
 
 mod explain;
 mod json;
+mod measure;
 mod page;
+mod scaling;
 mod source;
 
 use std::fs;
@@ -23,9 +25,17 @@ pub(super) use source::read;
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// A captured machine: piton's JSON, an NCCL, RCCL or hwloc XML file, what `nvidia-smi topo -m`, `npu-smi info -t topo`
-    /// or `rocm-smi --showtopo` printed, or a folder with a copy of `/sys` in it. This machine if nothing is given.
+    /// or `rocm-smi --showtopo` printed, or a folder with a copy of `/sys` in it. This machine if nothing is given. Several are
+    /// put together by PCI address: what files say before what tools print, and that before what `/sys` says.
     #[arg(value_name = "FILE|DIR")]
-    source: Option<PathBuf>,
+    sources: Vec<PathBuf>,
+    /// Measure copies between simulated devices of the machine, in virtual time, and show what was modelled beside it; with
+    /// --capture, the machine is written with what was measured.
+    #[arg(long)]
+    measure: bool,
+    /// Print how far copies between 2, 4, 8, 16, 64 and all devices add up, and what the machine's cuts allow.
+    #[arg(long)]
+    scaling: bool,
     /// Write the machine to this file: as an NCCL topology file if it ends in `.xml`, else as JSON.
     #[arg(long, value_name = "OUT")]
     capture: Option<PathBuf>,
@@ -47,23 +57,40 @@ pub(super) struct Options {
 }
 
 pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
-    let machine = read(options.source.as_deref())?;
+    let source::Found { machine, notes } = source::read_all(&options.sources)?;
+    let measured = options
+        .measure
+        .then(|| measure::calibration(&machine))
+        .transpose()?;
     if let Some(path) = &options.capture {
-        write(path, &captured(&machine, path)?)?;
+        let known = measured.as_ref().map(|known| machine.calibrated(known));
+        let known = known.transpose().map_err(Failure::result)?;
+        write(path, &captured(known.as_ref().unwrap_or(&machine), path)?)?;
     }
     let study = Study::new(&machine, options)?;
     if let Some(path) = &options.output {
         write(path, &report::render(&page::page(&study, options)))?;
     }
     if options.json {
-        return output.line(json::text(&study)?);
+        return output.line(json::text(&study, measured.as_ref())?);
     }
     output.line(matrix_text(&machine))?;
     machine
         .warnings()
         .iter()
         .try_for_each(|warning| output.line(format_args!("note: {warning}")))?;
-    output.line(explain::text(&study))
+    let overruled = notes.iter().filter(|note| note.overruled.is_some());
+    for note in overruled {
+        output.line(format_args!("note: {note}"))?;
+    }
+    output.line(explain::text(&study))?;
+    if let Some(measured) = &measured {
+        output.line(measure::text(&machine, measured))?;
+    }
+    if options.scaling {
+        output.line(scaling::text(&machine))?;
+    }
+    Ok(())
 }
 
 fn captured(machine: &Machine, path: &Path) -> Result<String, Failure> {

@@ -1,6 +1,9 @@
 //! Everything as JSON: the machine, its matrices, each route considered, each copy over several routes.
 
-use piton_topology::{Candidate, DeviceId, StripePlan};
+use piton_topology::{
+    BytesPerSec, Calibration, Candidate, Compared, DeviceId, Matrix, Nanos, StripePlan, Transit,
+    Valued,
+};
 use serde::Serialize;
 
 use super::Study;
@@ -16,6 +19,9 @@ struct Json<'a> {
     matrix: Matrices,
     routes: Vec<Candidate<'a>>,
     striped: Vec<Striped>,
+    /// What was modelled and what was measured, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measured: Option<Vec<Compared>>,
 }
 
 /// Rows and columns are devices, then network controllers.
@@ -28,7 +34,13 @@ struct Matrices {
     nearest_bytes_per_second: Vec<Vec<Option<u64>>>,
     /// The NUMA nodes near each.
     numa: Vec<Vec<u16>>,
+    /// Between devices alone, over the widest and the quickest way, each value with where it comes from.
+    bandwidths: Values<BytesPerSec>,
+    latencies: Values<Nanos>,
 }
+
+/// Rows of pairs of devices; none where there is no way.
+type Values<T> = Vec<Vec<Option<Valued<T>>>>;
 
 #[derive(Serialize)]
 struct Striped {
@@ -39,7 +51,7 @@ struct Striped {
     plan: StripePlan,
 }
 
-pub(super) fn text(study: &Study<'_>) -> Result<String, Failure> {
+pub(super) fn text(study: &Study<'_>, measured: Option<&Calibration>) -> Result<String, Failure> {
     let text = study.machine.to_json().map_err(Failure::result)?;
     let candidates = |(from, to)| study.router.candidates(from, to, study.bytes);
     let has_striped = study.is_narrowed() || study.machine.device_count() <= MAX_STRIPED_DEVICES;
@@ -56,6 +68,7 @@ pub(super) fn text(study: &Study<'_>) -> Result<String, Failure> {
             .filter(|_| has_striped)
             .filter_map(|(from, to)| striped(study, from, to))
             .collect(),
+        measured: measured.map(|known| known.compare(study.machine)),
     };
     serde_json::to_string_pretty(&json).map_err(Failure::result)
 }
@@ -99,5 +112,11 @@ fn matrices(study: &Study<'_>) -> Matrices {
             })
             .collect(),
         numa: endpoints.iter().map(|id| numa(*id)).collect(),
+        bandwidths: rows(&machine.valued_bandwidths(Transit::HostOnly)),
+        latencies: rows(&machine.valued_latencies(Transit::HostOnly)),
     }
+}
+
+fn rows<T: Copy>(matrix: &Matrix<Option<Valued<T>>>) -> Values<T> {
+    matrix.rows().map(<[_]>::to_vec).collect()
 }

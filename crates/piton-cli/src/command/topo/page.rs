@@ -8,10 +8,16 @@ use crate::report::{Fact, ReportData, Topology};
 
 pub(super) fn page(study: &Study<'_>, options: &Options) -> ReportData {
     let machine = study.machine;
-    let name = options.source.as_ref().map_or_else(
-        || "this machine".to_owned(),
-        |path| path.display().to_string(),
-    );
+    let names: Vec<String> = options
+        .sources
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    let name = if names.is_empty() {
+        "this machine".to_owned()
+    } else {
+        names.join(", ")
+    };
     let fact = |label: &str, count: usize| Fact {
         label: label.to_owned(),
         value: count.to_string(),
