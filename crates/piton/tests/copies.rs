@@ -239,6 +239,8 @@ fn in_real_time_a_copy_that_hangs_is_noticed_by_itself() {
     let mut config = RuntimeConfig::simulated_machine(&machine, &small_device()).unwrap();
     config.transfers = Some(TransferConfig {
         oversees: true,
+        // Longer than any other copy here waits for a busy machine.
+        least_deadline: Duration::from_secs(5),
         ..TransferConfig::one_way()
     });
     let runtime = Runtime::new(config).unwrap();
