@@ -115,7 +115,8 @@ impl fmt::Display for Compared {
         let Some(modelled) = self.modelled else {
             return f.write_str("; no way is modelled");
         };
-        let share = u128::from(rate.get()) * 100 / u128::from(modelled.bandwidth.get().max(1));
+        let whole = u128::from(modelled.bandwidth.get().max(1));
+        let share = (u128::from(rate.get()) * 100 + whole / 2) / whole;
         let (rate, latency) = (modelled.bandwidth, modelled.latency);
         write!(f, "; modelled {rate}, {latency}; {share} % of the model")
     }
