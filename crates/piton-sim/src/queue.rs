@@ -15,11 +15,14 @@
 //! queue's mode says), an abort, loss of the device, a deadlock. A bit in `trouble` says that there is some; the
 //! consumer looks at the bits alone while there is none.
 
+mod check;
 mod create;
+mod handle;
+mod publish;
 mod submit;
 mod writer;
 
-pub(crate) use submit::SimQueue;
+pub(crate) use handle::SimQueue;
 
 use crate::{
     command::Entry,

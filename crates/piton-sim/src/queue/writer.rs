@@ -6,7 +6,7 @@
 
 #![expect(unsafe_code, reason = "implements the contract's writer")]
 
-use super::{Producer, submit::SimQueue};
+use super::{Producer, SimQueue};
 use crate::turns::Keeper;
 use piton_driver::{Admission, Command, DriverError, Operation, Origin, QueueWriter};
 use piton_sync::atomic::Ordering;
