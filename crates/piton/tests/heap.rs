@@ -4,7 +4,7 @@
 
 mod support;
 
-use piton::{Device, Grid, Stream};
+use piton::{Device, Grid, Stream, Waited};
 use support::{runtime, small_devices};
 
 /// Runs `round` until its memory is there to be used again, then asks that some run of it takes nothing.
@@ -48,6 +48,27 @@ fn launches_fills_copies_waits_and_buffers_take_nothing_from_the_heap() {
         a.fill(&mut x, 1).unwrap();
         b.wait(&a.record()).unwrap();
         b.synchronize().unwrap();
+    });
+    // The first stream stands still until the second has its wait, which is made and not left out.
+    let (gate, mut signalled) = (device.semaphore(0).unwrap(), 0);
+    takes_nothing_after_a_while("a wait that is made, and signals", || {
+        signalled += 1;
+        a.wait_semaphore(&gate, signalled).unwrap();
+        let event = a.record();
+        assert!(matches!(b.wait(&event), Ok(Waited::Enqueued(_))));
+        gate.signal(signalled).unwrap();
+        b.synchronize().unwrap();
+    });
+    takes_nothing_after_a_while("records, with and without the time, and questions", || {
+        let events = [a.record(), a.record_timed().unwrap()];
+        a.synchronize().unwrap();
+        assert!(events.iter().all(|event| event.query() == Ok(true)));
+    });
+    let mut pinned = Some(a.pinned::<u32>(64).unwrap());
+    takes_nothing_after_a_while("copies of page-locked memory, both ways", || {
+        let sent = a.copy_to_device(pinned.take().unwrap(), &mut x).unwrap();
+        let back = a.copy_to_host(&x, sent.wait().unwrap()).unwrap();
+        pinned = Some(back.wait().unwrap());
     });
     takes_nothing_after_a_while("a buffer allocated, used and freed", || {
         let mut x = a.allocate::<u32>(64).unwrap();
