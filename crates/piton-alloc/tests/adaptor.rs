@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use piton_alloc::{
     AllocError, Allocation, Counted, DevicePool, FailWhen, Failing, Limited, Logged, MemoryPool,
-    MemoryPoolConfig, Request, Tag, Tagged,
+    MemoryPoolConfig, OwnedPool, Planned, Request, Tag, Tagged, VirtualAddressing,
 };
 use piton_timeline::{Frontier, Lane, Timeline};
 use proptest::prelude::*;
@@ -199,6 +199,71 @@ fn a_log_that_cannot_be_written_says_so_in_the_end_and_the_pool_goes_on() {
     }
     let error = logged.finish().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+}
+
+/// Pools of every kind, each with its name.
+fn every_kind() -> Vec<(&'static str, Arc<dyn MemoryPool>)> {
+    let over = |source: Books, virtual_addressing| {
+        let config = MemoryPoolConfig {
+            virtual_addressing,
+            ..MemoryPoolConfig::default()
+        };
+        Arc::new(DevicePool::new(Arc::new(source), Timeline::new(), &config).unwrap())
+    };
+    let blocks = || over(Books::new(1 << 20), VirtualAddressing::Off);
+    let pages = || over(Books::with_pages(1 << 20), VirtualAddressing::On);
+    let private = |outside: Arc<DevicePool>| {
+        let private = outside.private(&MemoryPoolConfig::default());
+        Arc::new(private.unwrap())
+    };
+    vec![
+        ("Blocks", blocks()),
+        ("pages", pages()),
+        ("private within Blocks", private(blocks())),
+        ("private within pages", private(pages())),
+        ("planned over Blocks", Arc::new(Planned::new(blocks()))),
+        ("planned over pages", Arc::new(Planned::new(pages()))),
+        (
+            "planned over private",
+            Arc::new(Planned::new(private(pages()))),
+        ),
+        (
+            "once of one owner",
+            Arc::new(OwnedPool::from(pool()).into_shared()),
+        ),
+    ]
+}
+
+#[test]
+fn adaptors_stand_around_pools_of_every_kind() {
+    for (kind, pool) in every_kind() {
+        let counted = Arc::new(Counted::new(Arc::clone(&pool)));
+        let tagged = Tagged::new(Limited::new(Arc::clone(&counted), 10_000), [(CACHE, 4_000)]);
+        let logged = Logged::new(Failing::new(tagged, FailWhen::Nth(3)), Vec::new());
+        let ask = |bytes, tag| logged.allocate(Request::new(bytes).tagged(tag));
+        let refused = |bytes, tag| ask(bytes, tag).unwrap_err();
+        let weights = ask(6_000, WEIGHTS).unwrap();
+        let of_tag = refused(4_001, CACHE);
+        assert!(
+            matches!(of_tag, AllocError::TagLimitReached { .. }),
+            "{kind}"
+        );
+        assert_eq!(refused(100, WEIGHTS), AllocError::Injected { call: 3 });
+        let of_all = refused(4_001, WEIGHTS);
+        assert!(matches!(of_all, AllocError::LimitReached { .. }), "{kind}");
+        let cache = ask(4_000, CACHE).unwrap();
+        let found = logged.lookup(cache.ptr()).map(|info| info.bytes);
+        assert_eq!(found, Some(4_000), "{kind}");
+        assert_eq!(counted.counts().usage.live, 10_000, "{kind}");
+        free(&logged, weights);
+        free(&logged, cache);
+        let counts = counted.counts();
+        assert_eq!((counts.usage.live, counts.served), (0, 2), "{kind}");
+        assert_eq!(pool.stats().live, 0, "{kind}");
+        let (_, written) = logged.finish().unwrap();
+        let lines = String::from_utf8(written).unwrap();
+        assert_eq!(lines, "a,0,6000,0\na,1,4000,0\nf,0,0\nf,1,0\n", "{kind}");
+    }
 }
 
 #[derive(Clone, Debug)]

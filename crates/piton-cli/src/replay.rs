@@ -14,6 +14,8 @@ mod costs;
 mod curve;
 mod description;
 mod exported;
+mod faults;
+mod lagging;
 mod lanes;
 mod minimum;
 mod peers;
@@ -22,11 +24,13 @@ pub mod planned;
 mod player;
 mod sampler;
 pub mod summary;
+pub mod survey;
+mod tails;
 mod verdict;
 
 use std::path::Path;
 
-use piton_alloc::{AllocError, ConfigError, FreeErrorKind};
+use piton_alloc::{AllocError, ConfigError, CrossLane, FreeErrorKind};
 use piton_sim::SimError;
 use piton_timeline::TimelineError;
 use serde::Serialize;
@@ -37,10 +41,13 @@ use crate::trace::{CheckedEvent, TraceError, TraceReader};
 use description::Description;
 
 pub use checker::Violation;
+pub use faults::{FaultsMet, fail_each_call};
+pub use lagging::Lagging;
 pub use minimum::{CallsAt, Minimum};
 pub use peers::Peers;
 pub use player::Tally;
 pub use summary::TraceResult;
+pub use tails::Tails;
 
 /// Where the pool's memory lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -67,6 +74,13 @@ pub struct ReplayOptions {
     pub placement: Placement,
     /// Look for the smallest device that serves every request?
     pub finds_minimum: bool,
+    /// What the pool may do with memory that other streams may still use.
+    pub cross_lane: CrossLane,
+    /// Does the pool keep what it has once taken, for want of nothing? Pages are then taken from holes, and Blocks given back,
+    /// only where the device has no more.
+    pub keeps: bool,
+    /// The call to the driver that fails, from 1 for the first after the pool was made; 0 for none.
+    pub failing_call: u64,
 }
 
 impl Default for ReplayOptions {
@@ -78,6 +92,9 @@ impl Default for ReplayOptions {
             is_checked: false,
             placement: Placement::Virtual,
             finds_minimum: false,
+            cross_lane: CrossLane::Wait,
+            keeps: false,
+            failing_call: 0,
         }
     }
 }
@@ -170,7 +187,7 @@ pub fn replay_file(
         pass_done();
     }
     let minimum = if options.finds_minimum {
-        Some(minimum::find(TraceReader::open(path)?, options, &observed)?)
+        minimum::find(TraceReader::open(path)?, options, &observed)?
     } else {
         None
     };

@@ -139,6 +139,86 @@ fn the_smallest_device_is_found_for_both_placements() {
 }
 
 #[test]
+fn all_there_is_to_tell_of_a_folder_is_told_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let two_streams = "a,0,4194304,0\nu,0,1\na,1,1000,1\nf,0,0\na,2,3000000,0\nf,2,0\n";
+    file(folder.path(), "one.csv", b"a,0,5000000,0\n");
+    file(folder.path(), "two.csv", two_streams.as_bytes());
+    file(folder.path(), "notes.txt", b"no trace");
+    let path = folder.path().to_str().unwrap();
+    let output = piton(&["replay", "--all", "--repeat", "1", path]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for expected in [
+        "smallest, virtual",
+        "worst, peak of 2 GiB or more",
+        "pages moved",
+        "held / at once, no stealing",
+        "waits forbidden",
+        "step, worst",
+        "p99.9",
+        "best fit",
+        "Virtual: one: fits on 192 GiB",
+        "Blocks: two: fits on 192 GiB",
+        "All rows: MemoryPoolConfig",
+    ] {
+        assert!(text.contains(expected), "no {expected} in {text}");
+    }
+    let surveyed = json(&["replay", "--all", "--json", "--repeat", "0", path]);
+    let two = &surveyed[1]["placements"][0];
+    assert_eq!(two["result"]["trace"], "two");
+    assert_eq!(two["lagging"]["lag"], 10_000);
+    assert!(two["result"]["minimum"]["failing_above"].is_u64());
+    assert_eq!(
+        surveyed[0]["placements"][1]["lagging"],
+        serde_json::Value::Null
+    );
+}
+
+#[test]
+fn a_call_that_fails_costs_a_trace_one_request_at_most() {
+    let path = trace(TRACES[2]);
+    let calls = |faults: &str| {
+        let met = json(&["replay", faults, "--json", "--capacity", "16GiB", &path]);
+        assert!(met[0]["most_refused"].as_u64().unwrap() <= 1);
+        met[0]["calls"].as_u64().unwrap()
+    };
+    let each = calls("--faults");
+    assert!(each > 3);
+    assert_eq!(calls("--faults=3"), each.div_ceil(3));
+}
+
+#[test]
+fn odd_traces_end_in_figures_or_in_an_error_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |name: &str, bytes: &[u8], expected: &str| {
+        let (_, path) = file(folder.path(), name, bytes);
+        check_refused(&["replay", "--all", &path], expected);
+    };
+    refused("empty.csv", b"", "empty.csv:0: holds no events");
+    refused("unknown.csv", b"f,7,0\n", "unknown.csv:1: ");
+    refused("zero.csv", b"a,0,0,0\n", "zero.csv:1: ");
+    refused("words.csv", b"allocate\n", "words.csv:1: ");
+    refused(
+        "cut.pickle",
+        b"\x80\x04\x95",
+        "cut.pickle:0: no memory snapshot",
+    );
+    check_refused(&["replay", "--all", "no/such/folder"], "cannot be read");
+    let none = tempfile::tempdir().unwrap();
+    check_refused(
+        &["replay", "--all", none.path().to_str().unwrap()],
+        "has no traces",
+    );
+    // What no device that can be simulated has room for has no smallest one.
+    let (_, huge) = file(folder.path(), "huge.csv", b"a,0,281474976710656,0\nf,0,0\n");
+    let surveyed = json(&["replay", "--all", "--json", "--repeat", "1", &huge]);
+    let result = &surveyed[0]["placements"][0]["result"];
+    assert_eq!(result["out_of_memory"], 1);
+    assert_eq!(result["minimum"], serde_json::Value::Null);
+    assert_eq!(result["peers"]["best_fit"], serde_json::Value::Null);
+}
+
+#[test]
 fn a_small_device_runs_out_of_memory_and_says_so() {
     let results = json(&[
         "replay",

@@ -106,6 +106,7 @@
 //! | notice work that hangs, and end it | [`Runtime::watchdog`], [`Watchdog`] |
 //! | see what ran when, in Perfetto | [`Device::start_trace`], [`Device::finish_trace`], [`write_chrome_trace`] |
 //! | keep memory to a part of a program, or to a graph | [`Device::private_pool`], [`Stream::allocate_from`], [`GraphRecorder::keep_scratch_in`] |
+//! | give idle memory back, at once or beside the work | [`DevicePool::trim`](piton_alloc::DevicePool::trim) and [`shrink_to`](piton_alloc::DevicePool::shrink_to) of [`Device::memory`] |
 //! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
 //!
 //! # Guarantees

@@ -1,13 +1,17 @@
 //! `piton replay`: what the device pool makes of recorded allocation histories.
 
+mod inputs;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::quantity;
 use crate::replay::planned::{self, PlannedError};
+use crate::replay::survey::{self, SurveyError};
 use crate::replay::{
-    Placement, ReplayError, ReplayOptions, TraceResult, picture_file, replay_file, snapshot_file,
-    summary,
+    Placement, ReplayError, ReplayOptions, TraceResult, fail_each_call, picture_file, replay_file,
+    snapshot_file, summary,
 };
 use crate::report;
 
@@ -19,9 +23,18 @@ const MAX_CAPACITY: u64 = 1 << 41;
 /// Options of `piton replay`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// Traces: gzip'd or plain CSV, one event a line, or memory snapshots that PyTorch dumped.
+    /// Traces: gzip'd or plain CSV, one event a line, or memory snapshots that PyTorch dumped; or folders of them.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
+    /// Tell all there is to tell: both placements, the smallest device and the cost of running near it, a host that runs
+    /// ahead, plans, and time.
+    #[arg(long, conflicts_with_all = ["plan", "snapshot", "output", "check", "lag", "placement", "faults"])]
+    all: bool,
+    /// Play each trace once for each call to the driver, or each EVERY-th, which fails, and say what that cost. Takes as many
+    /// plays as there are such calls: tens of thousands for some traces.
+    #[arg(long, value_name = "EVERY", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+        value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["plan", "snapshot", "output"])]
+    faults: Option<u64>,
     /// Memory of the simulated device, such as 24GiB. `min` plays on 192GiB first and then looks for the smallest device
     /// that serves every request.
     #[arg(long, value_name = "BYTES|min", default_value = "192GiB", value_parser = capacity)]
@@ -39,7 +52,7 @@ pub(super) struct Options {
     /// Verify every allocation: none overlaps another, none is handed out before its last uses are ordered.
     #[arg(long)]
     check: bool,
-    /// Look back instead: plan each trace from its recorded lifetimes, as a whole and by steps. No pool takes part.
+    /// Look back instead: plan each trace from its recorded lifetimes, as a whole and by steps, and serve each step from its plan.
     #[arg(long)]
     plan: bool,
     /// Write the pool's state at the end of the trace, and what led there, to this file, as PyTorch's memory viewer reads it.
@@ -75,8 +88,9 @@ fn capacity(text: &str) -> Result<Capacity, String> {
 }
 
 pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
+    let traces = inputs::expand(&options.traces)?;
     if options.plan {
-        return plan(options, output);
+        return plan(&traces, options.json, output);
     }
     let replay = ReplayOptions {
         capacity: match options.capacity {
@@ -88,13 +102,20 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
         lag: options.lag as usize,
         repeat: options.repeat as usize,
         is_checked: options.check,
+        ..ReplayOptions::default()
     };
-    if let Some(file) = &options.snapshot {
-        write_snapshot(file, &options.traces, &replay)?;
+    if options.all {
+        return survey(&traces, &replay, options.json, output);
     }
-    let results = replay_all(&options.traces, &replay, output)?;
+    if let Some(every) = options.faults {
+        return faults(&traces, &replay, every, options.json, output);
+    }
+    if let Some(file) = &options.snapshot {
+        write_snapshot(file, &traces, &replay)?;
+    }
+    let results = replay_all(&traces, &replay, output)?;
     if let Some(path) = &options.output {
-        write_page(path, &options.traces, &results, &replay)?;
+        write_page(path, &traces, &results, &replay)?;
     }
     if options.json {
         output.line(summary::json(&results, &replay).map_err(Failure::result)?)
@@ -103,18 +124,77 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
     }
 }
 
-fn plan(options: &Options, output: &mut Output) -> Result<(), Failure> {
-    let bar = output.progress(options.traces.len() as u64);
-    let mut planned = Vec::with_capacity(options.traces.len());
-    for path in &options.traces {
+/// Everything about all traces.
+fn survey(
+    traces: &[PathBuf],
+    options: &ReplayOptions,
+    json: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    inputs::read_through(traces)?;
+    let bar = output.progress(traces.len() as u64 * survey::PARTS);
+    let mut surveyed = Vec::with_capacity(traces.len());
+    for path in traces {
+        let of_trace = survey::survey_file(path, options, || bar.inc(1));
+        surveyed.push(of_trace.map_err(|error| match error {
+            SurveyError::Plan(error) => plan_failure(error, path),
+            SurveyError::Replay(error) => failure(error, path),
+        })?);
+    }
+    bar.finish_and_clear();
+    if json {
+        output.line(as_json(&surveyed)?)
+    } else {
+        output.line(survey::table(&surveyed, options))
+    }
+}
+
+/// What each failing call costs each trace.
+fn faults(
+    traces: &[PathBuf],
+    options: &ReplayOptions,
+    every: u64,
+    json: bool,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let bar = output.progress(traces.len() as u64);
+    let mut met = Vec::with_capacity(traces.len());
+    for path in traces {
+        met.push(fail_each_call(path, options, every).map_err(|error| failure(error, path))?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if json {
+        return output.line(as_json(&met)?);
+    }
+    for (path, met) in traces.iter().zip(&met) {
+        output.line(format_args!(
+            "{}: {} calls to the driver failed, one in each play. {} cost nothing, and no play lost more than {} of its requests.",
+            path.display(),
+            quantity::count(met.calls),
+            quantity::count(met.unnoticed),
+            quantity::count(met.most_refused)
+        ))?;
+    }
+    Ok(())
+}
+
+fn as_json(results: &impl serde::Serialize) -> Result<String, Failure> {
+    let json =
+        serde_json::to_string_pretty(results).context("the results cannot be written as JSON");
+    json.map_err(Failure::Result)
+}
+
+fn plan(traces: &[PathBuf], json: bool, output: &mut Output) -> Result<(), Failure> {
+    let bar = output.progress(traces.len() as u64);
+    let mut planned = Vec::with_capacity(traces.len());
+    for path in traces {
         planned.push(planned::plan_file(path).map_err(|error| plan_failure(error, path))?);
         bar.inc(1);
     }
     bar.finish_and_clear();
-    if options.json {
-        let json =
-            serde_json::to_string_pretty(&planned).context("the plans cannot be written as JSON");
-        output.line(json.map_err(Failure::Result)?)
+    if json {
+        output.line(as_json(&planned)?)
     } else {
         output.line(planned::table(&planned))
     }

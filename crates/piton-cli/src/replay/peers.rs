@@ -21,8 +21,8 @@ const ADDRESSES: u64 = 1 << 40;
 pub struct Peers {
     /// PyTorch's default caching allocator: recorded with the trace, or modelled; unknown where nothing says so.
     pub pytorch: Option<u64>,
-    /// Best fit over two B-trees.
-    pub best_fit: u64,
+    /// Best fit over two B-trees; unknown where it ran out of addresses.
+    pub best_fit: Option<u64>,
     /// Two-level segregated fit; unknown where it ran out of addresses.
     pub tlsf: Option<u64>,
 }
@@ -32,7 +32,7 @@ pub(super) fn measure(
     events: impl Iterator<Item = Result<CheckedEvent, TraceError>>,
     description: &Description,
 ) -> Result<Peers, TraceError> {
-    let (mut best_fit, mut tlsf) = (BestFit::default(), SegregatedFit::new());
+    let (mut best_fit, mut tlsf) = (BestFit::new(), SegregatedFit::new());
     for event in events {
         let event = event?;
         match event.event {
@@ -49,13 +49,13 @@ pub(super) fn measure(
     }
     Ok(Peers {
         pytorch: description.pytorch(),
-        best_fit: best_fit.top,
+        best_fit: best_fit.is_whole.then_some(best_fit.top),
         tlsf: tlsf.is_whole.then_some(tlsf.top),
     })
 }
 
 /// The smallest hole that fits, the lowest of several; holes merge.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct BestFit {
     /// Start to length of each hole below the top.
     holes: BTreeMap<u64, u64>,
@@ -64,9 +64,21 @@ struct BestFit {
     /// Start and length by slot.
     live: Vec<Option<(u64, u64)>>,
     top: u64,
+    /// Was every request served?
+    is_whole: bool,
 }
 
 impl BestFit {
+    fn new() -> Self {
+        Self {
+            holes: BTreeMap::new(),
+            by_length: BTreeSet::new(),
+            live: Vec::new(),
+            top: 0,
+            is_whole: true,
+        }
+    }
+
     fn allocate(&mut self, slot: usize, bytes: u64) {
         let found = self.by_length.range((bytes, 0)..).next().copied();
         let start = match found {
@@ -74,6 +86,10 @@ impl BestFit {
                 self.remove(start, length);
                 self.add(start + bytes, length - bytes);
                 start
+            }
+            None if self.top.saturating_add(bytes) > ADDRESSES => {
+                self.is_whole = false;
+                return;
             }
             None => self.grow(bytes),
         };
@@ -94,7 +110,7 @@ impl BestFit {
             self.remove(start, length);
             start
         });
-        self.top = start.saturating_add(bytes);
+        self.top = start + bytes;
         start
     }
 
@@ -179,11 +195,14 @@ impl SegregatedFit {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::trace::TraceReader;
 
     #[test]
     fn best_fit_takes_the_smallest_hole_and_grows_into_the_last() {
-        let mut arena = BestFit::default();
+        let mut arena = BestFit::new();
         for (slot, bytes) in [4, 1, 2, 1].into_iter().enumerate() {
             arena.allocate(slot, bytes * UNIT);
         }
@@ -200,5 +219,16 @@ mod tests {
             "the hole at the top grows"
         );
         assert_eq!(arena.top, 10 * UNIT);
+    }
+
+    #[test]
+    fn what_no_addresses_suffice_for_is_unknown() {
+        let lines = (0..70).map(|id| format!("a,{id},{},0\nf,{id},0\n", 1_u64 << 40));
+        let lines: String = lines
+            .chain((70..80).map(|id| format!("a,{id},{},0\n", 1_u64 << 40)))
+            .collect();
+        let reader = TraceReader::new(lines.as_bytes(), Path::new("test.csv")).unwrap();
+        let peers = measure(reader, &Description::default()).unwrap();
+        assert_eq!((peers.best_fit, peers.tlsf), (None, None));
     }
 }

@@ -8,7 +8,7 @@ use piton_alloc::{
     PoolSnapshot, PoolStats, Request, VirtualAddressing,
 };
 use piton_driver::{DeviceId, Driver};
-use piton_sim::{Backing, DeviceConfig, SimConfig, SimDevice, SimDriver};
+use piton_sim::{Backing, DeviceConfig, FaultPlan, SimConfig, SimDevice, SimDriver, Trigger};
 use piton_timeline::{Frontier, Timeline};
 
 use crate::report::MemorySample;
@@ -36,6 +36,8 @@ pub struct Tally {
     pub operations: u64,
     /// Allocations refused for want of memory; their frees are passed over.
     pub out_of_memory: u64,
+    /// Allocations refused since a call to the driver was made to fail; their frees are passed over.
+    pub faulted: u64,
     /// The pool's own counters at the end.
     pub pool: PoolStats,
     /// Most bytes the device had given away at once, as counted by the device.
@@ -173,9 +175,12 @@ impl Player {
         let timeline = Timeline::new();
         let config = MemoryPoolConfig {
             events,
-            ..pool_config(options.placement)
+            ..pool_config(options)
         };
         let pool = DevicePool::on_device(opened, Arc::clone(&timeline), &config)?;
+        if options.failing_call > 0 {
+            driver.set_faults(FaultPlan::new().with(Trigger::Call(options.failing_call)));
+        }
         let device = driver
             .device(DeviceId(0))
             .ok_or(piton_sim::SimError::UnknownDevice {
@@ -205,6 +210,21 @@ impl Player {
 
     pub(super) fn planned(&self) -> Option<&Planned> {
         self.planned.as_ref()
+    }
+
+    /// Has the call that was to fail been made?
+    pub(super) fn has_faulted(&self) -> bool {
+        self.driver.faults_fired() > 0
+    }
+
+    /// Do the pool's books balance?
+    pub(super) fn check(&self) -> Result<(), ReplayError> {
+        Ok(self.pool.check()?)
+    }
+
+    /// The pool's counters.
+    pub(super) fn pool_stats(&self) -> PoolStats {
+        self.pool.stats()
     }
 
     /// What the pool is like.
@@ -255,6 +275,10 @@ impl Player {
             }
             Err(AllocError::FullNow(_) | AllocError::NeverFits { .. }) => {
                 self.tally.out_of_memory += 1;
+                self.blocks[slot] = None;
+            }
+            Err(AllocError::Driver(_)) if self.has_faulted() => {
+                self.tally.faulted += 1;
                 self.blocks[slot] = None;
             }
             Err(error) => {
@@ -350,13 +374,15 @@ fn uses(lanes: &Lanes, points: &Frontier) -> Vec<Use> {
     of.map(|(stream, number)| Use { stream, number }).collect()
 }
 
-/// How all traces are replayed: the default, but for where memory lies.
-pub(super) fn pool_config(placement: Placement) -> MemoryPoolConfig {
+/// How all traces are replayed: the default, but for where memory lies and what the options say.
+pub(super) fn pool_config(options: &ReplayOptions) -> MemoryPoolConfig {
     MemoryPoolConfig {
-        virtual_addressing: match placement {
+        virtual_addressing: match options.placement {
             Placement::Virtual => VirtualAddressing::On,
             Placement::Blocks => VirtualAddressing::Off,
         },
+        cross_lane: options.cross_lane,
+        release_threshold: if options.keeps { options.capacity } else { 0 },
         ..MemoryPoolConfig::default()
     }
 }

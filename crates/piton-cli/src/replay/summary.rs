@@ -96,7 +96,7 @@ pub(super) fn trace_name(path: &Path) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn ratio(held: u64, live: u64) -> f64 {
+pub(super) fn ratio(held: u64, live: u64) -> f64 {
     held as f64 / live.max(1) as f64
 }
 
@@ -114,7 +114,7 @@ fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// Geometric mean; `None` without values.
-fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+pub(super) fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0_u32);
     values.for_each(|value| {
         sum += value.max(f64::MIN_POSITIVE).ln();
@@ -167,7 +167,7 @@ fn figure(result: &TraceResult, column: usize) -> Option<f64> {
     match column {
         4 => Some(result.ratio),
         5 => result.peers.pytorch.map(over_live),
-        6 => Some(over_live(result.peers.best_fit)),
+        6 => result.peers.best_fit.map(over_live),
         7 => result.peers.tlsf.map(over_live),
         9 => result.ns_per_operation,
         _ => result.minimum_ratio(),
@@ -218,11 +218,11 @@ const NOTE: &str = "PyTorch, best fit, TLSF: what they hold over peak live. PyTo
 the others in one endless range, with memory free for all the moment it is freed.";
 
 /// The one configuration of all rows.
-fn configuration(options: &ReplayOptions) -> String {
-    format!("All rows: {:?}", pool_config(options.placement))
+pub(super) fn configuration(options: &ReplayOptions) -> String {
+    format!("All rows: {:?}", pool_config(options))
 }
 
-fn drawn(columns: &[&str], rows: Vec<Vec<String>>) -> String {
+pub(super) fn drawn(columns: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table
         .load_style(UTF8_HORIZONTAL_ONLY.row_separator(LineStyle::none()))

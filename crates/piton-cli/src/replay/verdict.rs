@@ -40,7 +40,7 @@ fn saved(result: &TraceResult) -> Option<String> {
     }
     let (name, theirs) = match result.peers.pytorch {
         Some(theirs) => ("PyTorch's default allocator", theirs),
-        None => ("best fit in one range", result.peers.best_fit),
+        None => ("best fit in one range", result.peers.best_fit?),
     };
     let (ours, theirs_shown) = (result.peak_held, quantity::bytes(theirs));
     Some(if theirs > ours {
@@ -61,8 +61,12 @@ fn smallest(result: &TraceResult) -> Option<String> {
     let minimum = result.minimum.as_ref()?;
     let at = |index: usize| minimum.curve.get(index);
     let (tight, roomy) = (at(0)?, at(2)?);
+    let failing = match minimum.failing_above {
+        0 => String::new(),
+        failing => format!(" Of the 16 sizes above it {failing} do not run it: leave some room."),
+    };
     Some(format!(
-        "The smallest device that runs it has {}, with {} driver calls ({:.2} s by the model); with 2 % more it is {} ({:.2} s).",
+        "The smallest device that runs it has {}, with {} driver calls ({:.2} s by the model); with 2 % more it is {} ({:.2} s).{failing}",
         quantity::bytes(minimum.capacity),
         quantity::count(tight.driver_calls),
         tight.modelled_seconds,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use piton_alloc::CrossLane;
 use piton_plan::{PlaceConfig, Plan};
 
 use super::PlannedError;
@@ -17,6 +18,9 @@ const OPTIONS: ReplayOptions = ReplayOptions {
     is_checked: false,
     placement: Placement::Virtual,
     finds_minimum: false,
+    cross_lane: CrossLane::Wait,
+    keeps: false,
+    failing_call: 0,
 };
 
 /// How hard plans for other steps are tried: they do not have to be good.
