@@ -5,6 +5,8 @@
 //! one that is alone, and the cut: what no plan exceeds, proven by the planner. A pattern that the cut limits is no failure of
 //! the plan.
 
+use std::sync::Arc;
+
 use piton_topology::{
     BytesPerSec, CostModel, DeviceId, LinkId, Machine, PeerAccess, Residual, Router, StripeOptions,
     StripePlanner,
@@ -99,7 +101,7 @@ struct Study<'m> {
 }
 
 /// Copies, each with its parts: the links of a route and what was planned for it.
-type Parts = Vec<Vec<(Box<[LinkId]>, BytesPerSec)>>;
+type Parts = Vec<Vec<(Arc<[LinkId]>, BytesPerSec)>>;
 
 impl<'m> Study<'m> {
     fn new(machine: &'m Machine) -> Self {
@@ -154,7 +156,7 @@ impl<'m> Study<'m> {
         for (from, to) in pairs {
             let path = paths.get(from.index(), to.index())?.as_ref()?;
             linear = linear.saturating_add(path.bottleneck.get());
-            parts.push(vec![(path.links.clone(), path.bottleneck)]);
+            parts.push(vec![(Arc::from(&*path.links), path.bottleneck)]);
         }
         Some((parts, linear))
     }

@@ -131,6 +131,13 @@ impl Stream {
         self.state().failure()
     }
 
+    /// Whether a place of this stream tells of a failure, one that was [cleared](Self::clear_error) since among them. A
+    /// place that has not ended tells of none yet, one of another stream and any in a fork of none. Does not block.
+    pub fn has_failed_at(&self, point: Timepoint) -> bool {
+        let state = self.state();
+        state.id() == point.lane && state.not_forked().is_ok() && state.has_failed(point)
+    }
+
     /// How many commands are submitted and have not ended.
     pub fn depth(&self) -> u64 {
         // In this order the difference is never too small: the counter read second only grows.

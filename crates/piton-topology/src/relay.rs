@@ -63,7 +63,7 @@ impl Relays {
 fn route(into: &Hop, out: &Hop) -> Route {
     Route {
         kind: RouteKind::Relay { device: into.to },
-        hops: Box::new([into.link, out.link]),
+        hops: [into.link, out.link].into(),
         bottleneck: into.rate.min(out.rate),
         latency: into.latency.saturating_add(out.latency),
         faster_half: Some(into.rate.max(out.rate)),

@@ -1,8 +1,9 @@
 //! One way to carry a copy from one device to another, and how long it takes.
 
 use core::fmt;
+use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::defaults;
 use crate::id::{DeviceId, LinkId, NumaId};
@@ -98,13 +99,19 @@ impl Default for CostModel {
     }
 }
 
+/// Shared links, written like links that are not.
+pub(crate) fn as_list<S: Serializer>(links: &Arc<[LinkId]>, to: S) -> Result<S::Ok, S::Error> {
+    links[..].serialize(to)
+}
+
 /// A way from one device to another, with what it can carry when nothing else uses it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Route {
     /// What it passes through.
     pub kind: RouteKind,
     /// Its links in order; into host memory and then out of it where it is staged. Empty if local.
-    pub hops: Box<[LinkId]>,
+    #[serde(serialize_with = "as_list")]
+    pub hops: Arc<[LinkId]>,
     /// The least rate of any of its links.
     pub bottleneck: BytesPerSec,
     /// Time for the first byte, without starting the copy.

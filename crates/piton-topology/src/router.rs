@@ -12,6 +12,8 @@
 //! The choice looks at one copy on an idle machine. Several routes for one copy, and what other copies
 //! leave: [`StripePlanner`](crate::StripePlanner).
 
+use std::sync::Arc;
+
 use crate::candidate::{Candidate, Missing, Verdict};
 use crate::error::RouteError;
 use crate::id::{DeviceId, LinkId, NodeId, NumaId};
@@ -226,7 +228,7 @@ fn local_pair(costs: &CostModel) -> Pair {
     Pair {
         routes: vec![Route {
             kind: RouteKind::Local,
-            hops: Box::default(),
+            hops: Arc::default(),
             bottleneck: costs.local,
             latency: Nanos::ZERO,
             faster_half: None,
@@ -265,7 +267,7 @@ fn peer_route(machine: &Machine, source: NodeId, path: Path) -> Route {
     let kind = kind_of(machine, source, &path.links);
     Route {
         kind,
-        hops: path.links.into_boxed_slice(),
+        hops: path.links.into(),
         bottleneck: path.bottleneck,
         latency: path.latency,
         faster_half: None,

@@ -19,6 +19,7 @@ mod together;
 use serde::Serialize;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::defaults;
 use crate::error::RouteError;
@@ -28,7 +29,7 @@ use crate::node::NodeKind;
 use crate::path::Transit;
 use crate::peer::PeerAccess;
 use crate::quantity::{BytesPerSec, Nanos};
-use crate::route::{CostModel, RouteKind};
+use crate::route::{CostModel, RouteKind, as_list};
 
 use dinic::Arcs;
 pub use residual::Residual;
@@ -83,7 +84,8 @@ pub struct Stripe {
     /// What the route passes through; of several devices, the first.
     pub kind: RouteKind,
     /// Its links in order.
-    pub hops: Box<[LinkId]>,
+    #[serde(serialize_with = "as_list")]
+    pub hops: Arc<[LinkId]>,
     /// The devices that forward it, in order.
     pub relays: Box<[DeviceId]>,
     /// The rate planned for it.
@@ -284,7 +286,7 @@ impl StripePlanner {
         }
         Stripe {
             kind,
-            hops: path.links.into_boxed_slice(),
+            hops: path.links.into(),
             relays: relays.into_boxed_slice(),
             rate,
             delay,
@@ -322,7 +324,7 @@ impl StripePlanner {
         let costs = &self.options.costs;
         let stripe = Stripe {
             kind: RouteKind::Local,
-            hops: Box::default(),
+            hops: Arc::default(),
             relays: Box::default(),
             rate: costs.local,
             delay: costs.launch,

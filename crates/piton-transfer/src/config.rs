@@ -18,8 +18,8 @@ pub struct Roads<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferConfig {
     /// Copies of so many bytes and more are *guarded*: what fails on one way goes on over the next, and the stream
-    /// goes on behind all of it. That takes a host function, some tens of microseconds. A smaller one over a single
-    /// trusted leg is one command of the stream, which fails with it.
+    /// goes on behind all of it. That takes a host function, some tens of microseconds. A smaller one over trusted legs
+    /// that stops in no third device's memory fails with the stream.
     pub guarded_bytes: u64,
     /// Whether bytes may stop in the memory of a third device.
     pub relays: bool,

@@ -2,6 +2,7 @@
 
 use crate::{
     TransferConfig,
+    companion::Companions,
     end::Ends,
     job::{Job, Verdict},
     overseer::Bell,
@@ -30,6 +31,7 @@ pub(crate) struct Engine {
     pub(crate) active: Active,
     /// Rung when a round is under way.
     pub(crate) bell: Arc<Bell>,
+    pub(crate) companions: Companions,
     /// Copies that are over and whose gates the device has refused to open or fail.
     pub(crate) unsettled: Mutex<Vec<(Box<Job>, Verdict)>>,
 }

@@ -33,6 +33,7 @@
 //! Checksums: what a link changes silently after it was tried arrives so, unless it is seen at the places that are
 //! [sampled](TransferConfig::sampled_places).
 
+mod companion;
 mod config;
 mod end;
 mod engine;
@@ -49,6 +50,7 @@ mod relay_memory;
 mod round;
 mod route_use;
 mod sample;
+mod staged;
 mod transfers;
 mod way;
 

@@ -296,10 +296,7 @@ impl Part {
         dst: PeerAddress,
         src: PeerAddress,
     ) -> Option<Spot> {
-        let end = |whole: PeerAddress| {
-            let ptr = whole.ptr.checked_add(self.share.offset + done)?;
-            Some(Spot::Device(PeerAddress { ptr, ..whole }))
-        };
+        let end = |whole| moved(whole, self.share.offset + done).map(Spot::Device);
         if place == 0 {
             return end(src);
         }
@@ -380,8 +377,14 @@ fn command(spots: [Option<Spot>; 2], bytes: u64) -> Option<Command<'static>> {
     })
 }
 
+/// So many bytes further; none past the last address there is.
+pub(crate) fn moved(whole: PeerAddress, bytes: u64) -> Option<PeerAddress> {
+    let ptr = whole.ptr.checked_add(bytes)?;
+    Some(PeerAddress { ptr, ..whole })
+}
+
 /// Bytes a chunk of a part has.
-fn chunk_bytes(bytes: u64, legs: usize) -> u64 {
+pub(crate) fn chunk_bytes(bytes: u64, legs: usize) -> u64 {
     if legs < 2 {
         return bytes;
     }

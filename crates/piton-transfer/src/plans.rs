@@ -20,6 +20,7 @@ use piton_topology::{
     BytesPerSec, Candidate, CostModel, DeviceId as Place, LinkId, Machine, PeerAccess, Residual,
     Route, RouteKind, Router, StripeOptions, StripePlan, StripePlanner, Transit, Verdict,
 };
+use smallvec::{SmallVec, smallvec};
 use std::{sync::Arc, time::Duration};
 
 /// Bytes of an installment at least: fewer are not worth several ways.
@@ -246,7 +247,7 @@ impl Plans {
                 }
                 _ => None,
             });
-        let named = hops.into_iter().flatten();
+        let named = hops.into_iter().flat_map(|hops| hops.iter());
         named
             .filter_map(|link| NamedLink::of(&self.machine, *link))
             .collect()
@@ -335,10 +336,10 @@ fn best_of(
 }
 
 fn whole(route: &Route, predicted_ns: u64, bytes: u64) -> Share {
-    let stops: Box<[_]> = match route.kind {
-        RouteKind::Relay { device } => [Some(driver_id(device))].into(),
-        RouteKind::Staged { .. } => [None].into(),
-        _ => Box::default(),
+    let stops = match route.kind {
+        RouteKind::Relay { device } => smallvec![Some(driver_id(device))],
+        RouteKind::Staged { .. } => smallvec![None],
+        _ => SmallVec::new(),
     };
     Share {
         way: Way {

@@ -4,7 +4,7 @@ use crate::way::Way;
 use piton_driver::DeviceId;
 use piton_sync::Mutex;
 use piton_topology::{LinkId, RouteKind};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Copies, or parts of copies, that took one way from one device to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct RouteUse {
     /// The devices in whose memory the bytes stopped on the way, in order.
     pub relays: Box<[DeviceId]>,
     /// The links of the model that it crosses, in order.
-    pub links: Box<[LinkId]>,
+    pub links: Arc<[LinkId]>,
     /// How many copies and parts of copies arrived by it, or were submitted where nobody watches them.
     pub copies: u64,
     /// How many bytes in all.
@@ -32,7 +32,7 @@ struct Sum {
     bytes: u64,
 }
 
-type Key = (DeviceId, DeviceId, RouteKind, Box<[LinkId]>);
+type Key = (DeviceId, DeviceId, RouteKind, Arc<[LinkId]>);
 
 /// Sums by pair and way. A leaf lock.
 #[derive(Debug, Default)]

@@ -7,13 +7,14 @@
 
 use crate::{
     Incident, Roads, RouteUse, TransferDevice, TransferError,
+    companion::Companions,
     end::Ends,
     engine::{Active, Engine},
     job::{Job, Verdict},
     overseer::{Bell, Overseer},
-    part::Part,
     plans::{Plans, place},
     route_use::RouteUses,
+    staged,
     way::Share,
 };
 use piton_driver::{DeviceId, PeerAddress};
@@ -93,6 +94,7 @@ impl Transfers {
             config,
             active: Active::default(),
             bell: Arc::new(Bell::default()),
+            companions: Companions::default(),
             unsettled: Mutex::default(),
         };
         let engine = Arc::new(engine);
@@ -109,9 +111,11 @@ impl Transfers {
 
     /// Copies `bytes` bytes from `src` to `dst`, in the order of `stream`, which is on one of the two devices.
     ///
-    /// Large copies, those that stop on the way, and the first over each leg are *guarded*: a way that fails or hangs is
-    /// given up and the copy goes on over the next; only when every byte has arrived does the stream go on. Others are one
-    /// command of the stream. No thread is held; blocks at most where a device refuses the same call twice.
+    /// Large copies, those that stop in a third device, and the first over each leg are *guarded*: a way that fails or
+    /// hangs is given up and the copy goes on over the next; only when every byte has arrived does the stream go on. Others
+    /// fail as the stream's own commands do: one command where the devices reach each other, and where the bytes
+    /// stop in host memory the stream waits for those that carry them. No thread is held; blocks at most where a device
+    /// refuses the same call twice.
     ///
     /// # Safety
     /// Both ranges are live memory of their devices until everything in [`Carried::submitted`] has ended; nothing
@@ -133,11 +137,8 @@ impl Transfers {
         let is_plain = is_local || legs.len() == 1;
         let is_small = bytes < self.engine.config.guarded_bytes;
         let is_trusted = legs.iter().all(|leg| self.engine.plans.is_trusted(*leg));
-        if is_local
-            || stream.is_capturing()
-            || is_plain && is_small && is_trusted
-            || !self.can_watch
-        {
+        let is_light = is_small && is_trusted && !share.way.stops_in_a_device();
+        if is_local || stream.is_capturing() || is_light || !self.can_watch {
             // SAFETY: the caller promised it for both ranges.
             return unsafe { self.unguarded(stream, (dst, src), share, is_plain) };
         }
@@ -169,8 +170,9 @@ impl Transfers {
         self.engine.active.count()
     }
 
-    /// Gives back the memory that relays keep for later copies.
+    /// Gives back the memory that relays keep for later copies, and the streams that staged ones do.
     pub fn trim(&self) {
+        self.engine.companions.clear();
         for end in self.engine.ends.iter() {
             end.relay.trim();
         }
@@ -215,12 +217,8 @@ impl Transfers {
         let ends = (src.device, dst.device);
         let bytes = share.bytes;
         if !is_plain {
-            if stream.is_capturing() {
-                let (from, to) = ends;
-                return Carried::nothing(TransferError::NotInCapture { from, to });
-            }
             // SAFETY: the caller promised it for both ranges.
-            return unsafe { self.unwatched(stream, (dst, src), share) };
+            return unsafe { self.staged(stream, (dst, src), &share) };
         }
         let submitted = if src.device == dst.device {
             // SAFETY: the caller promised it for both ranges.
@@ -241,35 +239,27 @@ impl Transfers {
         }
     }
 
-    /// A copy in several legs whose end nobody is told of: the stream waits for its lanes.
+    /// A copy through host memory whose end nobody is told of.
     ///
     /// # Safety
     /// As [`copy`](Self::copy).
     #[track_caller]
-    unsafe fn unwatched(
+    unsafe fn staged(
         &self,
         stream: &Stream,
         (dst, src): (PeerAddress, PeerAddress),
-        share: Share,
+        share: &Share,
     ) -> Carried {
-        let mut part = Part::new(&self.engine.ends, share, src.device, dst.device);
-        // SAFETY: the caller promised it for both ranges.
-        unsafe { part.submit((&stream.record(), &Frontier::new()), dst, src) };
-        let mut submitted = part.ended();
-        let waited = stream.wait_frontier(&submitted);
-        submitted.insert(stream.now());
-        let result = match part.refused.take() {
-            Some((_, error)) => Err(error),
-            None => waited.map_err(TransferError::from),
-        };
-        if result.is_ok() {
-            let ends = (src.device, dst.device);
-            let share = &part.share;
-            self.engine.uses.add(ends, &share.way, share.bytes);
+        let (from, to) = (src.device, dst.device);
+        if stream.is_capturing() {
+            return Carried::nothing(TransferError::NotInCapture { from, to });
         }
-        // Nothing of it stops in a device's memory; page-locked blocks know their uses.
-        part.give_back(&self.engine.ends);
-        Carried { submitted, result }
+        // SAFETY: the caller promised it for both ranges.
+        let carried = unsafe { staged::carry(&self.engine, stream, (dst, src), share.bytes) };
+        if carried.result.is_ok() {
+            self.engine.uses.add((from, to), &share.way, share.bytes);
+        }
+        carried
     }
 
     /// # Safety
@@ -305,7 +295,7 @@ impl Transfers {
 }
 
 impl Carried {
-    fn nothing(error: TransferError) -> Self {
+    pub(crate) fn nothing(error: TransferError) -> Self {
         Self {
             submitted: Frontier::new(),
             result: Err(error),

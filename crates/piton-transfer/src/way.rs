@@ -5,6 +5,8 @@
 
 use piton_driver::DeviceId;
 use piton_topology::{LinkId, RouteKind};
+use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// From one memory to another; `None` is the host's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,18 +34,23 @@ impl Leg {
 pub(crate) struct Way {
     pub(crate) kind: RouteKind,
     /// The model's links in order.
-    pub(crate) links: Box<[LinkId]>,
+    pub(crate) links: Arc<[LinkId]>,
     /// Where the bytes stop on the way; empty where they do not.
-    pub(crate) stops: Box<[Option<DeviceId>]>,
+    pub(crate) stops: SmallVec<[Option<DeviceId>; 1]>,
 }
 
 impl Way {
     /// Its legs in order.
-    pub(crate) fn legs(&self, from: DeviceId, to: DeviceId) -> Vec<Leg> {
+    pub(crate) fn legs(&self, from: DeviceId, to: DeviceId) -> SmallVec<[Leg; 2]> {
         let starts = std::iter::once(Some(from)).chain(self.stops.iter().copied());
         let ends = self.stops.iter().copied().chain([Some(to)]);
         let legs = starts.zip(ends).map(|(from, to)| Leg { from, to });
         legs.collect()
+    }
+
+    /// Whether the bytes stop in the memory of a third device.
+    pub(crate) fn stops_in_a_device(&self) -> bool {
+        self.stops.iter().any(Option::is_some)
     }
 }
 
@@ -67,15 +74,15 @@ mod tests {
         let [a, b, c] = [0, 1, 2].map(DeviceId);
         let way = |stops: &[Option<DeviceId>]| Way {
             kind: RouteKind::Direct,
-            links: Box::default(),
+            links: Arc::default(),
             stops: stops.into(),
         };
         let leg = |from, to| Leg { from, to };
-        assert_eq!(way(&[]).legs(a, b), [leg(Some(a), Some(b))]);
+        assert_eq!(way(&[]).legs(a, b)[..], [leg(Some(a), Some(b))]);
         let relayed = [leg(Some(a), Some(c)), leg(Some(c), Some(b))];
-        assert_eq!(way(&[Some(c)]).legs(a, b), relayed);
+        assert_eq!(way(&[Some(c)]).legs(a, b)[..], relayed);
         let staged = [leg(Some(a), None), leg(None, Some(b))];
-        assert_eq!(way(&[None]).legs(a, b), staged);
+        assert_eq!(way(&[None]).legs(a, b)[..], staged);
         assert_eq!(staged.map(Leg::carrier), [Some(a), Some(b)]);
         assert_eq!(staged.map(Leg::pair), [None, None]);
     }

@@ -1,6 +1,7 @@
 //! The page with a drawing of the machine, and of the copy somebody asks about.
 
 use piton_topology::{BytesPerSec, DeviceId, Highlight, LinkId, Nanos, RouteKind, Stripe};
+use std::sync::Arc;
 
 use super::{Options, Study};
 use crate::quantity;
@@ -80,7 +81,7 @@ struct Copy {
 
 struct Part {
     kind: RouteKind,
-    hops: Box<[LinkId]>,
+    hops: Arc<[LinkId]>,
     bytes: u64,
     rate: BytesPerSec,
 }
