@@ -21,8 +21,10 @@ pub struct StagingRing<W> {
     chunk_bytes: usize,
     alignment: usize,
     most: usize,
-    /// Oldest first.
-    in_use: VecDeque<(PinnedBlock, W)>,
+    /// The one used longest ago. Here, so that a copy of one chunk asks the heap for nothing.
+    oldest: Option<(PinnedBlock, W)>,
+    /// Those used since, oldest first; none while there is no oldest.
+    later: VecDeque<(PinnedBlock, W)>,
 }
 
 /// A chunk that a [`StagingRing`] hands out.
@@ -43,7 +45,8 @@ impl<W> StagingRing<W> {
             chunk_bytes,
             alignment,
             most,
-            in_use: VecDeque::new(),
+            oldest: None,
+            later: VecDeque::new(),
         }
     }
 
@@ -53,12 +56,12 @@ impl<W> StagingRing<W> {
     /// # Errors
     /// As [`PinnedPool::allocate_aligned`], where no chunk is in use.
     pub fn take(&mut self, is_over: impl FnOnce(&W) -> bool) -> Result<Chunk<W>, PinnedError> {
-        if self.in_use.front().is_some_and(|(_, wait)| is_over(wait))
-            && let Some((chunk, _)) = self.in_use.pop_front()
+        if self.oldest.as_ref().is_some_and(|(_, wait)| is_over(wait))
+            && let Some((chunk, _)) = self.pop()
         {
             return Ok(Chunk::Free(chunk));
         }
-        if self.in_use.len() >= self.most
+        if usize::from(self.oldest.is_some()) + self.later.len() >= self.most
             && let Some(oldest) = self.take_oldest()
         {
             return Ok(oldest);
@@ -72,12 +75,20 @@ impl<W> StagingRing<W> {
 
     /// Keeps a chunk whose next use was submitted, and recorded in it.
     pub fn put(&mut self, chunk: PinnedBlock, wait: W) {
-        self.in_use.push_back((chunk, wait));
+        match self.oldest {
+            None => self.oldest = Some((chunk, wait)),
+            Some(_) => self.later.push_back((chunk, wait)),
+        }
     }
 
     /// The chunk that was used longest ago, of those in use.
     pub fn take_oldest(&mut self) -> Option<Chunk<W>> {
-        let (chunk, wait) = self.in_use.pop_front()?;
+        let (chunk, wait) = self.pop()?;
         Some(Chunk::InUse(chunk, wait))
+    }
+
+    fn pop(&mut self) -> Option<(PinnedBlock, W)> {
+        let next = self.later.pop_front();
+        std::mem::replace(&mut self.oldest, next)
     }
 }

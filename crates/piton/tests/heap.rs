@@ -4,7 +4,7 @@
 
 mod support;
 
-use piton::{Device, Grid, Stream, Waited};
+use piton::{Device, Grid, Machine, Runtime, RuntimeConfig, Stream, Waited, sim::DeviceConfig};
 use support::{runtime, small_devices};
 
 /// Runs `round` until its memory is there to be used again, then asks that some run of it takes nothing.
@@ -70,10 +70,41 @@ fn launches_fills_copies_waits_and_buffers_take_nothing_from_the_heap() {
         let back = a.copy_to_host(&x, sent.wait().unwrap()).unwrap();
         pinned = Some(back.wait().unwrap());
     });
+    let (sent, mut received) = ([7_u32; 64], [0_u32; 64]);
+    takes_nothing_after_a_while("small copies of ordinary memory, both ways", || {
+        a.write(&mut x, &sent).unwrap();
+        a.read_into(&x, &mut received).unwrap();
+    });
     takes_nothing_after_a_while("a buffer allocated, used and freed", || {
         let mut x = a.allocate::<u32>(64).unwrap();
         a.fill(&mut x, 1).unwrap();
         drop(x);
         a.synchronize().unwrap();
     });
+    takes_nothing_between_devices();
+}
+
+/// Two devices that reach each other, and two that do so through host memory.
+fn takes_nothing_between_devices() {
+    let machine = Machine::pcie_pairs(4).unwrap();
+    let small = DeviceConfig {
+        memory_bytes: 64 << 20,
+        page_bytes: 64 << 10,
+        ..DeviceConfig::default()
+    };
+    let config = RuntimeConfig::simulated_machine(&machine, &small).unwrap();
+    let runtime = Runtime::new(config).unwrap();
+    for (what, to) in [
+        ("a small copy to a device that is reached", 1),
+        ("a small copy through host memory", 2),
+    ] {
+        let ends = [0, to].map(|device| runtime.device(device).unwrap());
+        let [from, to] = ends.map(|device| stream(&device));
+        let source = from.allocate_zeroed::<u32>(64).unwrap();
+        let mut target = to.allocate_zeroed::<u32>(64).unwrap();
+        takes_nothing_after_a_while(what, || {
+            to.copy_peer(&source, &mut target).unwrap();
+            to.synchronize().unwrap();
+        });
+    }
 }
