@@ -37,7 +37,7 @@ use crate::{
     label::Label,
     leftovers::{Leftover, Remains},
     magazine::Depot,
-    pending::Pending,
+    pending::{Complete, Pending},
     record::Record,
     regions::Regions,
     request::Request,
@@ -130,10 +130,13 @@ impl Core {
 
     /// Moves blocks whose uses have become complete to the depots, those of one class together.
     pub(crate) fn collect(&self) {
-        let mut complete = self.pending.take_complete(&self.timeline);
-        complete.sort_by_key(|record| record.span.class);
-        let mut complete = complete.into_iter().peekable();
-        while let Some(record) = complete.next() {
+        self.shelve_all(self.pending.take_complete(&self.timeline));
+    }
+
+    fn shelve_all(&self, mut records: Complete<Box<Record>>) {
+        records.sort_by_key(|record| record.span.class);
+        let mut records = records.into_iter().peekable();
+        while let Some(record) = records.next() {
             let Some(class) = record.span.class else {
                 self.shelve(record);
                 continue;
@@ -141,7 +144,7 @@ impl Core {
             let half = self.halves.get(class.index()).copied().unwrap_or(1);
             let mut batch = vec![record];
             while batch.len() < half
-                && let Some(next) = complete.next_if(|next| next.span.class == Some(class))
+                && let Some(next) = records.next_if(|next| next.span.class == Some(class))
             {
                 batch.push(next);
             }
@@ -306,7 +309,7 @@ pub(crate) fn take(core: &Ticket<Core>, request: &Request) -> Result<Taken, Pinn
 fn take_slowly(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedError> {
     // Before anything is looked for: what a lost device's driver would say of memory is of no use.
     core.source.check_alive()?;
-    core.collect();
+    collect_for_this_thread(core);
     if let Some(class) = request.listed_class()
         && let Some(taken) = thread_cache::take(core, class.index(), request.asked)
     {
@@ -321,6 +324,17 @@ fn take_slowly(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedEr
     };
     let ticket = thread_cache::note_out(core, &record.span, request.asked);
     Ok((record, ticket))
+}
+
+/// As [`Core::collect`], by a thread that needs a block: it keeps what has become free, as if it had been when it was
+/// dropped, and the depots get what is more than it keeps of a class.
+fn collect_for_this_thread(core: &Ticket<Core>) {
+    let complete = core.pending.take_complete(&core.timeline).into_iter();
+    let left = complete.filter_map(|record| match record.span.class {
+        Some(class) => thread_cache::keep(core, record, class.index()).err(),
+        None => Some(record),
+    });
+    core.shelve_all(left.collect());
 }
 
 fn take_from_books(core: &Ticket<Core>, request: &Request) -> Result<Span, PinnedError> {

@@ -1,15 +1,18 @@
 //! Delayed free: blocks that their owner gave up and a device may still be using.
 //!
 //! # The idea
-//! A block waits under *one* timepoint of its frontier at a time. Points are kept in order, lane by lane, so a
-//! sweep looks at the first point of each lane: if it is complete, its blocks leave in a batch and the next point
-//! is looked at; if it is not, nothing later on that lane is complete either, and the sweep goes on with the next
-//! lane. One slow lane costs one look and holds nobody else's blocks back. A block used by several lanes is filed
-//! anew under its next point when the first is complete.
+//! A block waits under *one* timepoint of its frontier at a time. Each lane has a file of those that wait for it, in the
+//! order of its work, so a sweep looks at the first of each file: if its point is complete it leaves, and the next is looked at;
+//! if not, nothing later on that lane is complete either, and the sweep goes on with the next lane. One slow lane costs
+//! one look and holds nobody else's blocks back. A block used by several lanes is filed anew under its next point when
+//! the first is complete.
+//!
+//! Blocks come and go as often as copies do, so files keep their room: once there were as many at a time before, nothing is
+//! asked of the heap.
 //!
 //! # Invariants
 //! - An item leaves by `take_complete` only when every point it was parked with is complete.
-//! - Each item is filed once.
+//! - Each item is filed once. Files are in the order of their lanes' slots, none is empty, and each is in the order of its points.
 //! - `parked` is the number of filed items; it is written under the lock.
 //!
 //! Lock order: this lock, then the timeline's. A lane's source of progress is asked under it; that does not block.
@@ -18,18 +21,34 @@ use piton_sync::{
     Mutex,
     atomic::{AtomicUsize, Ordering},
 };
-use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
-use std::collections::BTreeMap;
+use piton_timeline::{Frontier, Timeline, Timepoint};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
 
-/// An item, and the points it waits for besides the one it is filed under.
+/// Items that are complete; so few ask the heap for nothing.
+pub(crate) type Complete<T> = SmallVec<[T; 8]>;
+
+/// An item, the point it is filed under, and those it waits for besides.
 #[derive(Debug)]
 struct Parked<T> {
     item: T,
+    point: Timepoint,
     rest: Frontier,
 }
 
-/// By lane slot, then in the order of the lane's work.
-type Files<T> = BTreeMap<Timepoint, Vec<Parked<T>>>;
+/// What waits for one lane, first come first. A slot's tenants share one growing sequence of numbers, so they share a file.
+#[derive(Debug)]
+struct File<T> {
+    slot: u32,
+    items: VecDeque<Parked<T>>,
+}
+
+#[derive(Debug)]
+struct Files<T> {
+    lanes: Vec<File<T>>,
+    /// The room of files that came to be empty, for the next.
+    room: Vec<VecDeque<Parked<T>>>,
+}
 
 /// Items that wait for their last uses to be complete.
 #[derive(Debug)]
@@ -41,7 +60,10 @@ pub(crate) struct Pending<T> {
 impl<T> Pending<T> {
     pub(crate) fn new() -> Self {
         Self {
-            files: Mutex::new(BTreeMap::new()),
+            files: Mutex::new(Files {
+                lanes: Vec::new(),
+                room: Vec::new(),
+            }),
             parked: AtomicUsize::new(0),
         }
     }
@@ -49,7 +71,7 @@ impl<T> Pending<T> {
     /// Keeps `item` until `uses` are complete. Hands it back at once if it waits for nothing.
     pub(crate) fn park(&self, item: T, uses: Frontier) -> Option<T> {
         let mut files = self.files.lock();
-        let refused = file(&mut files, Parked { item, rest: uses });
+        let refused = files.file(item, &uses);
         if refused.is_none() {
             self.parked.fetch_add(1, Ordering::Release);
         }
@@ -57,22 +79,11 @@ impl<T> Pending<T> {
     }
 
     /// Takes all items whose uses are complete. Looks at one point a lane, and at those that are complete.
-    pub(crate) fn take_complete(&self, timeline: &Timeline) -> Vec<T> {
-        let mut taken = Vec::new();
+    pub(crate) fn take_complete(&self, timeline: &Timeline) -> Complete<T> {
         if self.parked.load(Ordering::Acquire) == 0 {
-            return taken;
+            return Complete::new();
         }
-        let mut files = self.files.lock();
-        let mut next = files.first_key_value().map(|(point, _)| *point);
-        while let Some(point) = next {
-            if timeline.is_complete(point) {
-                let batch = files.remove(&point).unwrap_or_default();
-                refile(&mut files, batch, timeline, &mut taken);
-                next = first_from(&files, point);
-            } else {
-                next = after_lane(point).and_then(|from| first_from(&files, from));
-            }
-        }
+        let taken = self.files.lock().take_complete(timeline);
         self.parked.fetch_sub(taken.len(), Ordering::Release);
         taken
     }
@@ -81,56 +92,71 @@ impl<T> Pending<T> {
     pub(crate) fn drain(&self) -> Vec<(T, Frontier)> {
         let mut files = self.files.lock();
         self.parked.store(0, Ordering::Release);
-        let filed = std::mem::take(&mut *files).into_iter();
-        filed
-            .flat_map(|(point, batch)| {
-                batch.into_iter().map(move |mut parked| {
-                    parked.rest.insert(point);
-                    (parked.item, parked.rest)
-                })
-            })
-            .collect()
+        let lanes = std::mem::take(&mut files.lanes).into_iter();
+        let filed = lanes.flat_map(|file| file.items).map(|mut parked| {
+            parked.rest.insert(parked.point);
+            (parked.item, parked.rest)
+        });
+        filed.collect()
     }
 
     /// Looks at every item, under the lock.
     pub(crate) fn for_each(&self, see: impl FnMut(&T)) {
         let files = self.files.lock();
-        let items = files.values().flatten().map(|parked| &parked.item);
-        items.for_each(see);
+        let items = files.lanes.iter().flat_map(|file| &file.items);
+        items.map(|parked| &parked.item).for_each(see);
     }
 }
 
-/// Files an item under the first point it waits for; hands it back if there is none.
-fn file<T>(files: &mut Files<T>, mut parked: Parked<T>) -> Option<T> {
-    let points = parked.rest.points();
-    let Some((&first, others)) = points.split_first() else {
-        return Some(parked.item);
-    };
-    parked.rest = others.iter().copied().collect();
-    files.entry(first).or_default().push(parked);
-    None
-}
-
-/// Items of a point that is complete: those that wait for nothing more are taken, others are filed anew.
-fn refile<T>(files: &mut Files<T>, batch: Vec<Parked<T>>, timeline: &Timeline, taken: &mut Vec<T>) {
-    for mut parked in batch {
-        parked.rest.retain_pending(timeline);
-        taken.extend(file(files, parked));
+impl<T> Files<T> {
+    /// Files an item under the first point it waits for; hands it back if there is none.
+    fn file(&mut self, item: T, uses: &Frontier) -> Option<T> {
+        let Some((&point, others)) = uses.points().split_first() else {
+            return Some(item);
+        };
+        let rest = others.iter().copied().collect();
+        let items = self.of(point.lane.index);
+        // Mostly behind all others.
+        let place = items.partition_point(|other| other.point <= point);
+        items.insert(place, Parked { item, point, rest });
+        None
     }
-}
 
-fn first_from<T>(files: &Files<T>, from: Timepoint) -> Option<Timepoint> {
-    files.range(from..).next().map(|(point, _)| *point)
-}
+    /// The file of a slot's lanes.
+    fn of(&mut self, slot: u32) -> &mut VecDeque<Parked<T>> {
+        let place = self.lanes.partition_point(|file| file.slot < slot);
+        if self.lanes.get(place).is_none_or(|file| file.slot != slot) {
+            let items = self.room.pop().unwrap_or_default();
+            self.lanes.insert(place, File { slot, items });
+        }
+        &mut self.lanes[place].items
+    }
 
-/// Where the points of later lane slots begin. A slot's tenants share one growing sequence of numbers, so what
-/// holds for the first point of a slot holds for all of them.
-fn after_lane(point: Timepoint) -> Option<Timepoint> {
-    let lane = LaneId {
-        index: point.lane.index.checked_add(1)?,
-        generation: 0,
-    };
-    Some(Timepoint { lane, seq: 0 })
+    fn take_complete(&mut self, timeline: &Timeline) -> Complete<T> {
+        let mut taken = Complete::new();
+        let mut waiting: SmallVec<[(T, Frontier); 4]> = SmallVec::new();
+        self.lanes.retain_mut(|file| {
+            while let Some(first) = file.items.front()
+                && timeline.is_complete(first.point)
+                && let Some(mut parked) = file.items.pop_front()
+            {
+                parked.rest.retain_pending(timeline);
+                if parked.rest.is_empty() {
+                    taken.push(parked.item);
+                } else {
+                    waiting.push((parked.item, parked.rest));
+                }
+            }
+            let is_empty = file.items.is_empty();
+            if is_empty {
+                self.room.push(std::mem::take(&mut file.items));
+            }
+            !is_empty
+        });
+        let filed = waiting.into_iter();
+        taken.extend(filed.filter_map(|(item, rest)| self.file(item, &rest)));
+        taken
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -146,9 +172,9 @@ mod tests {
         assert_eq!(pending.park("slow", slow.submit(1).into()), None);
         assert_eq!(pending.park("quick", quick.submit(1).into()), None);
         quick.complete(1);
-        assert_eq!(pending.take_complete(&timeline), ["quick"]);
+        assert_eq!(pending.take_complete(&timeline)[..], ["quick"]);
         slow.complete(1);
-        assert_eq!(pending.take_complete(&timeline), ["slow"]);
+        assert_eq!(pending.take_complete(&timeline)[..], ["slow"]);
     }
 
     #[test]

@@ -132,6 +132,13 @@ impl Kept {
         if let Some(counters) = counters.get(class) {
             counters.take_back(asked);
         }
+        self.keep(counters, record, class);
+        self.purse.put(ticket);
+    }
+
+    /// Keeps a free block of a size class.
+    #[inline]
+    fn keep(&mut self, counters: &[ClassCounters], record: Box<Record>, class: usize) {
         let surplus = match self.magazines.get_mut(class) {
             Some(magazine) => magazine.push(record),
             None => Some(vec![record]),
@@ -139,7 +146,6 @@ impl Kept {
         if let Some(surplus) = surplus {
             self.leave(counters, class, surplus);
         }
-        self.purse.put(ticket);
     }
 
     /// Leaves a batch in the depot.
@@ -456,6 +462,24 @@ fn give_again(mut dropped: Option<Taken>, class: usize, asked: u64) -> Result<()
         });
     }
     dropped.map_or(Ok(()), Err)
+}
+
+/// Keeps a block that was given back before and has become free, of the size class of this index. Hands it back if this
+/// thread has no place for it.
+#[cold]
+pub(crate) fn keep(
+    core: &Ticket<Core>,
+    record: Box<Record>,
+    class: usize,
+) -> Result<(), Box<Record>> {
+    let mut free = Some(record);
+    with(core, |kept, counters| {
+        if let (Some(count), Some(record)) = (counters.get(class), free.take()) {
+            count.came(1);
+            kept.keep(counters, record, class);
+        }
+    });
+    free.map_or(Ok(()), Err)
 }
 
 /// The counters of a block's class, or of blocks of none.

@@ -209,7 +209,7 @@ proptest! {
                 };
                 let mut at = machine.device_node(from).unwrap();
                 let mut narrowest = None;
-                for hop in &route.hops {
+                for hop in &*route.hops {
                     let link = machine.link(*hop).unwrap();
                     let rate = link.bandwidth_from(at);
                     narrowest = Some(narrowest.map_or(rate, |known: BytesPerSec| known.min(rate)));

@@ -70,6 +70,11 @@ fn launches_fills_copies_waits_and_buffers_take_nothing_from_the_heap() {
         let back = a.copy_to_host(&x, sent.wait().unwrap()).unwrap();
         pinned = Some(back.wait().unwrap());
     });
+    let (sent, mut received) = ([7_u32; 64], [0_u32; 64]);
+    takes_nothing_after_a_while("small copies of ordinary memory, both ways", || {
+        a.write(&mut x, &sent).unwrap();
+        a.read_into(&x, &mut received).unwrap();
+    });
     takes_nothing_after_a_while("a buffer allocated, used and freed", || {
         let mut x = a.allocate::<u32>(64).unwrap();
         a.fill(&mut x, 1).unwrap();
