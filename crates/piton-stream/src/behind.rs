@@ -43,6 +43,8 @@ struct BehindWork<'a, C> {
     command: C,
     /// Whether waits that do not fit together with the command are made before it.
     may_split: bool,
+    /// Those that were: a place that has failed is never known to need none.
+    made: Vec<Timepoint>,
 }
 
 impl<'c, C: Borrow<Command<'c>>> Work for BehindWork<'_, C> {
@@ -71,7 +73,10 @@ impl<'c, C: Borrow<Command<'c>>> BehindWork<'_, C> {
         if stream.is_capturing() {
             return stream.capture_behind(self.after, command, origin);
         }
-        let needs = stream.needs(self.after)?;
+        let mut needs = stream.needs(self.after)?;
+        if !self.made.is_empty() {
+            needs.remove(&self.made);
+        }
         if !matches!(command, Command::Launch(_)) {
             supported(command, &**stream.device())?;
         }
@@ -125,7 +130,10 @@ impl<'c, C: Borrow<Command<'c>>> BehindWork<'_, C> {
             return Ok(Submission::Full);
         };
         match stream.offer_wait(*point, origin)? {
-            Submission::Accepted(_) => self.offer(stream, origin),
+            Submission::Accepted(_) => {
+                self.made.push(*point);
+                self.offer(stream, origin)
+            }
             Submission::Full => Ok(Submission::Full),
         }
     }
@@ -153,6 +161,7 @@ impl Stream {
             after,
             command,
             may_split: self.when_full() == WhenFull::Park,
+            made: Vec::new(),
         };
         self.admit(work, Location::caller())
     }
@@ -176,6 +185,7 @@ impl Stream {
             after,
             command,
             may_split: false,
+            made: Vec::new(),
         };
         work.offer(self, Location::caller())
     }
@@ -194,6 +204,7 @@ impl Stream {
             after,
             command,
             may_split: true,
+            made: Vec::new(),
         };
         SubmittingBehind(Admitting::new(self, work, Location::caller()))
     }

@@ -180,6 +180,19 @@ fn more_waits_than_a_stream_holds_are_made_one_by_one_where_that_may_be() {
 }
 
 #[test]
+fn a_place_that_failed_is_waited_for_once_where_waits_are_made_one_by_one() {
+    let bench = Bench::over(|device| device.with_capacity(2));
+    let mut other = bench.stream("other");
+    let failed = Frontier::from(trap(&other).unwrap());
+    assert!(other.synchronize().is_err());
+    other.clear_error().unwrap();
+    let (_others, [pending]) = busy::<1>(&bench);
+    let stream = bench.stream("a");
+    submit(&stream, &[failed, pending]).unwrap();
+    assert!(stream.synchronize().is_err());
+}
+
+#[test]
 fn a_sanitizer_knows_what_a_command_comes_behind_and_nothing_of_one_that_was_refused() {
     let bench = Bench {
         streams: Bench::sanitized().streams,

@@ -12,6 +12,7 @@ use piton::{
 use piton_topology::LinkKind;
 use proptest::prelude::*;
 use std::time::Duration;
+use std::time::Duration;
 use support::{check, copies::Copy};
 
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ struct Case {
     /// A seed of virtual time, or real time.
     seed: Option<u64>,
     is_seeded: bool,
+    /// Whether a large copy is planned anew on its way, so that no part of it is long.
+    in_installments: bool,
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -35,15 +38,19 @@ fn cases() -> impl Strategy<Value = Case> {
         prop::collection::vec(copy, 1..4),
         prop::option::of(any::<u64>()),
         any::<bool>(),
+        any::<bool>(),
     )
-        .prop_map(|(devices, shape, cut, copies, seed, is_seeded)| Case {
-            devices,
-            shape,
-            cut,
-            copies,
-            seed,
-            is_seeded,
-        })
+        .prop_map(
+            |(devices, shape, cut, copies, seed, is_seeded, in_installments)| Case {
+                devices,
+                shape,
+                cut,
+                copies,
+                seed,
+                is_seeded,
+                in_installments,
+            },
+        )
 }
 
 fn machine(case: &Case) -> Machine {
