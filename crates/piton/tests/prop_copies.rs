@@ -12,7 +12,6 @@ use piton::{
 use piton_topology::LinkKind;
 use proptest::prelude::*;
 use std::time::Duration;
-use std::time::Duration;
 use support::{check, copies::Copy};
 
 #[derive(Clone, Debug)]
