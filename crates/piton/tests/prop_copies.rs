@@ -79,7 +79,11 @@ fn runtime(case: &Case) -> Runtime {
     config.transfers = Some(TransferConfig {
         guarded_bytes: 0,
         sampled_places: 2,
-        installment: Duration::from_micros(100),
+        installment: if case.in_installments {
+            Duration::from_micros(100)
+        } else {
+            Duration::from_secs(60)
+        },
         // Whatever else this machine does, nothing here hangs.
         oversees: false,
         ..TransferConfig::default()
