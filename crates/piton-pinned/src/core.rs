@@ -187,14 +187,14 @@ impl Core {
         record
     }
 
-    /// Memory for a request out of what depots hold and threads keep, if that is enough and so much of all there is that it
-    /// had better be merged than added to.
+    /// Memory for a request out of what depots hold, if that is enough and so much of all there is that it had better be
+    /// merged than added to. What threads keep is left to them until there is no more to be had: taken here, requests of
+    /// many sizes would cut up what they have just put together.
     fn take_merged(&self, request: &Request) -> Option<Span> {
         let held = self.regions.lock().held();
-        if request.class.is_none() || self.cached_bytes() < request.bytes.max(held / 4) {
+        if request.class.is_none() || self.depot_bytes() < request.bytes.max(held / 4) {
             return None;
         }
-        self.caches.recall(self);
         self.empty_depots();
         self.take_cut(request)
     }
@@ -243,6 +243,15 @@ impl Core {
 
     /// Asks the driver for a region; its bytes. May block.
     pub(crate) fn grow(&self, growth: Growth) -> Result<u64, PinnedError> {
+        self.grow_and(growth, |_| ()).map(|(bytes, ())| bytes)
+    }
+
+    /// As [`grow`](Self::grow), and does `then` with the books before any other thread finds the region there.
+    fn grow_and<R>(
+        &self,
+        growth: Growth,
+        then: impl FnOnce(&mut Regions) -> R,
+    ) -> Result<(u64, R), PinnedError> {
         self.leftovers.sweep();
         let reserved = self.regions.lock().reserve(growth, self.config.cap_bytes);
         let reserved = reserved.ok_or_else(|| self.cap_reached(growth.least()))?;
@@ -251,12 +260,13 @@ impl Core {
         let allocation = allocated.inspect_err(|_| regions.unreserve(reserved))?;
         let bytes = allocation.bytes as u64;
         let added = regions.add(allocation, reserved, growth.class);
+        let added = added.map(|()| then(&mut regions));
         drop(regions);
-        added.map_err(|(allocation, error)| {
+        let done = added.map_err(|(allocation, error)| {
             self.free(allocation);
             PinnedError::Books(error)
         })?;
-        Ok(bytes)
+        Ok((bytes, done))
     }
 
     fn cap_reached(&self, requested: u64) -> PinnedError {
@@ -358,9 +368,9 @@ fn cut_or_grow(core: &Core, request: &Request) -> Result<Span, PinnedError> {
         return Ok(span);
     }
     core.exchange_exact(request);
-    core.grow(Growth::of(request, &core.config))?;
-    let span = core.take_cut(request);
-    // Another thread may have taken what was meant for this one.
+    let growth = Growth::of(request, &core.config);
+    // Cut at once: another thread would take what is meant for this one.
+    let (_, span) = core.grow_and(growth, |regions| regions.take(request))?;
     let span = span.ok_or_else(|| core.cap_reached(request.bytes))?;
     core.events.miss();
     Ok(span)

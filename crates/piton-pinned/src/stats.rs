@@ -1,6 +1,6 @@
 //! What the pool holds and how it has served, in numbers.
 
-use crate::{class_counts::ClassCount, core::Core};
+use crate::{class_counts::ClassCount, core::Core, magazine::Depot};
 use piton_suballoc::SizeClass;
 
 /// A pool's numbers at one time. Sizes are bytes.
@@ -152,6 +152,15 @@ impl Core {
             }
         })
         .collect()
+    }
+
+    /// Bytes of free blocks that any thread may take.
+    pub(crate) fn depot_bytes(&self) -> u64 {
+        let bytes_of = |(index, depot): (usize, &Depot<_>)| {
+            let class = SizeClass::from_index(index).map_or(0, SizeClass::bytes);
+            class * depot.items() as u64
+        };
+        self.depots.iter().enumerate().map(bytes_of).sum()
     }
 
     /// Bytes of free blocks that threads keep, or any thread may take.
