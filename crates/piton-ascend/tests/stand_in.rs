@@ -12,99 +12,45 @@ use piton_ascend::{
     Status,
 };
 use piton_driver::{
-    Device, DeviceId, DevicePtr, Driver, DriverError, ErrorKind, FillPattern, Grid,
-    HostMemoryOptions, Kernel, Launch, LinkClass, ModuleImage, Operation, Parameter, Position,
-    Priority, Queue, QueueOptions, Signature, VendorCode, WaitOutcome,
+    Device, DeviceId, DevicePtr, Driver, ErrorKind, FillPattern, Grid, HostMemoryOptions, Launch,
+    LinkClass, Operation, Position, Priority, Queue, QueueOptions, VendorCode,
 };
 use piton_fakeascend::{image, library};
-use piton_standin::library::Asked;
-use std::{path::PathBuf, sync::Arc};
+use piton_standin::trial::{
+    self, MODULE, Own, adds_one, device, end, kernel, launch, queue, takes,
+};
+use std::sync::Arc;
 
-/// A copy of the stand-in for one test alone: what one test has fail is no other's business.
-struct Own {
-    _folder: tempfile::TempDir,
-    path: PathBuf,
+/// What the names of the stand-in's own functions begin with.
+const PREFIX: &str = "fakeascend";
+
+/// The stand-in, for one test alone.
+fn own() -> Own {
+    Own::copy_of(&library::stand_in().unwrap(), "libascendcl.so", PREFIX)
 }
 
-impl Own {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("libascendcl.so");
-        std::fs::copy(library::stand_in().unwrap(), &path).unwrap();
-        let _folder = folder;
-        Self { _folder, path }
-    }
+/// The same without a function.
+fn without(symbol: &str) -> Own {
+    Own::made(PREFIX, |folder| library::without(symbol, folder))
+}
 
-    fn without(symbol: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = library::without(symbol, folder.path()).unwrap();
-        let _folder = folder;
-        Self { _folder, path }
-    }
-
-    fn open(&self) -> Result<AscendDriver, OpenError> {
-        let driver = AscendDriver::open(AscendConfig {
-            library: Some(self.path.clone()),
-            memory: MemoryPolicy::PeerHugeFirst,
-            ..AscendConfig::default()
-        })?;
-        driver.register(module(image::IMAGE));
-        Ok(driver)
-    }
-
-    fn asked(&self) -> Asked {
-        // SAFETY: a copy of the stand-in.
-        unsafe { Asked::open(&self.path, "fakeascend") }.unwrap()
-    }
-
-    /// The next call of this function answers this.
-    fn fail(&self, name: &str, code: u32) {
-        self.asked().fail(name, code).unwrap();
-    }
+fn open(own: &Own) -> Result<AscendDriver, OpenError> {
+    let driver = AscendDriver::open(AscendConfig {
+        library: Some(own.path().into()),
+        memory: MemoryPolicy::PeerHugeFirst,
+        ..AscendConfig::default()
+    })?;
+    driver.register(module(image::IMAGE));
+    Ok(driver)
 }
 
 fn module(image: &str) -> AscendModule {
-    let takes = || Signature::new([Parameter::write::<u32>(), Parameter::value::<u32>()]);
     // SAFETY: the stand-in's kernels keep to their block.
-    let module = unsafe { AscendModule::from_binary("m", image.as_bytes()) };
+    let module = unsafe { AscendModule::from_binary(MODULE, image.as_bytes()) };
     module
         .with("conformance_add", takes())
         .with("conformance_trap", takes())
         .with("nobody", takes())
-}
-
-fn device(driver: &AscendDriver, id: u32) -> Arc<dyn Device> {
-    Driver::open(driver, DeviceId(id)).unwrap()
-}
-
-fn kernel(device: &dyn Device, name: &str) -> Result<Arc<dyn Kernel>, DriverError> {
-    let module = device.kernels().load(ModuleImage::Registered("m"))?;
-    module.kernel(name)
-}
-
-fn queue(device: &dyn Device) -> Arc<dyn Queue> {
-    device.queues().create(&QueueOptions::default()).unwrap()
-}
-
-/// Waits for everything on a queue.
-fn end(queue: &dyn Queue) {
-    let outcome = queue.wait(queue.submitted(), None).unwrap();
-    assert_eq!(outcome, WaitOutcome::Reached);
-}
-
-/// The arguments of the test kernels that add.
-fn adds_one(memory: DevicePtr) -> Vec<u8> {
-    [&memory.address().to_ne_bytes()[..], &1_u32.to_ne_bytes()].concat()
-}
-
-/// Launches a kernel on fresh memory of the device.
-fn launch(device: &dyn Device, queue: &Arc<dyn Queue>, name: &str) {
-    let memory = device.memory().allocate(1024).unwrap();
-    let kernel = kernel(device, name).unwrap();
-    let arguments = adds_one(memory);
-    let launch = Launch::new(&kernel, Grid::linear(1), &arguments);
-    // SAFETY: the memory is live and as long as a block.
-    let _admission = unsafe { queue.launch(&launch) }.unwrap();
 }
 
 /// What is in memory of the device.
@@ -123,7 +69,7 @@ fn content(device: &dyn Device, queue: &Arc<dyn Queue>, at: DevicePtr, bytes: us
 
 #[test]
 fn a_function_that_nothing_works_without_is_named() {
-    let error = Own::without("aclrtRecordEvent").open().unwrap_err();
+    let error = open(&without("aclrtRecordEvent")).unwrap_err();
     let OpenError::NoSymbol { symbol, .. } = &error else {
         panic!("{error}");
     };
@@ -132,8 +78,8 @@ fn a_function_that_nothing_works_without_is_named() {
 
 /// What the first device says that it can do, without a function; what does not need it works.
 fn facets(symbol: &str, of: Ability) -> [bool; 4] {
-    let own = Own::without(symbol);
-    let driver = own.open().unwrap();
+    let own = without(symbol);
+    let driver = open(&own).unwrap();
     let missing = driver.missing();
     let is_it = |one: &MissingAbility| (one.ability, one.symbol) == (of, symbol);
     assert!(missing.iter().any(is_it), "{missing:?}");
@@ -186,14 +132,14 @@ fn older_functions_take_the_place_of_newer_ones() {
 
 #[test]
 fn a_machine_without_a_device_says_so_and_who_initialised_the_library_does_not_matter() {
-    let own = Own::new();
-    let first = own.open().unwrap();
-    let again = own.open().unwrap();
+    let own = own();
+    let first = open(&own).unwrap();
+    let again = open(&own).unwrap();
     assert_eq!(first.device_count(), again.device_count());
     own.fail("aclrtGetDeviceCount", 207_004);
-    assert_eq!(own.open().unwrap_err(), OpenError::NoDevice);
+    assert_eq!(open(&own).unwrap_err(), OpenError::NoDevice);
     own.fail("aclInit", 500_000);
-    let error = own.open().unwrap_err();
+    let error = open(&own).unwrap_err();
     let (call, status) = ("aclInit", Status(500_000));
     assert_eq!(error, OpenError::Call { call, status });
     assert!(error.to_string().contains("ACL_ERROR_INTERNAL_ERROR"));
@@ -201,8 +147,8 @@ fn a_machine_without_a_device_says_so_and_who_initialised_the_library_does_not_m
 
 #[test]
 fn what_the_library_answers_becomes_the_contracts_error_with_its_code() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
+    let own = own();
+    let driver = open(&own).unwrap();
     let device = device(&driver, 0);
     let memory = device.memory();
     own.fail("aclrtMalloc", 207_001);
@@ -235,27 +181,14 @@ fn what_the_library_answers_becomes_the_contracts_error_with_its_code() {
 
 #[test]
 fn a_launch_that_the_library_refuses_takes_no_position() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
-    let device = device(&driver, 0);
-    let queue = queue(&*device);
-    let kernel = kernel(&*device, "conformance_add").unwrap();
-    let arguments = adds_one(device.memory().allocate(1024).unwrap());
-    let launch = Launch::new(&kernel, Grid::linear(1), &arguments);
-    own.fail("aclrtLaunchKernelWithHostArgs", 507_002);
-    // SAFETY: the memory is live and as long as a block.
-    let error = unsafe { queue.launch(&launch) }.unwrap_err();
-    assert!(matches!(error.kind, ErrorKind::OutOfResources { .. }));
-    assert_eq!(queue.submitted(), Position::START);
-    // SAFETY: as above.
-    let _admission = unsafe { queue.launch(&launch) }.unwrap();
-    end(&*queue);
-    assert_eq!(queue.failure(), None);
+    let own = own();
+    let refusal = ("aclrtLaunchKernelWithHostArgs", 507_002);
+    trial::a_refused_launch_takes_no_position(&own, &open(&own).unwrap(), refusal);
 }
 
 /// A kernel fails on device 0; device 1 waits for it.
 fn failed_kernel(own: &Own) {
-    let driver = own.open().unwrap();
+    let driver = open(own).unwrap();
     let (first, second) = (device(&driver, 0), device(&driver, 1));
     let (failing, other, waiting) = (queue(&*first), queue(&*first), queue(&*second));
     launch(&*first, &other, "conformance_add");
@@ -283,27 +216,19 @@ fn failed_kernel(own: &Own) {
 
 #[test]
 fn a_kernel_that_fails_takes_its_device_along_and_no_other() {
-    failed_kernel(&Own::new());
-    failed_kernel(&Own::without("aclrtWaitAndResetNotify"));
+    failed_kernel(&own());
+    failed_kernel(&without("aclrtWaitAndResetNotify"));
 }
 
 #[test]
 fn a_failure_is_noticed_by_who_only_looks() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
-    let device = device(&driver, 0);
-    let queue = queue(&*device);
-    launch(&*device, &queue, "conformance_trap");
-    while queue.completed() < queue.submitted() {
-        std::thread::yield_now();
-    }
-    assert!(queue.failure().unwrap().error.is_device_lost());
+    trial::a_failure_is_noticed_by_who_only_looks(&open(&own()).unwrap());
 }
 
 #[test]
 fn a_module_that_does_not_load_says_what_the_runtime_said() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
+    let own = own();
+    let driver = open(&own).unwrap();
     let device = device(&driver, 0);
     let unknown = kernel(&*device, "nobody").unwrap_err();
     assert_eq!(unknown.kind, ErrorKind::UnknownKernel);
@@ -311,32 +236,20 @@ fn a_module_that_does_not_load_says_what_the_runtime_said() {
     let error = kernel(&*device, "conformance_add").unwrap_err();
     assert_eq!(error.kind, ErrorKind::UnknownModule);
     assert_eq!(error.code, Some(VendorCode(107_000)));
-    let said = driver.build_log("m").unwrap();
+    let said = driver.build_log(MODULE).unwrap();
     assert_eq!(said, "the binary is not for this device");
 }
 
 #[test]
 fn a_binary_stays_loaded_while_its_kernels_run() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
-    let device = device(&driver, 0);
-    let queue = queue(&*device);
-    let arguments = adds_one(device.memory().allocate(4096 * 1024).unwrap());
-    for _ in 0..16 {
-        let kernel = kernel(&*device, "conformance_add").unwrap();
-        let launch = Launch::new(&kernel, Grid::linear(4096), &arguments);
-        // SAFETY: the memory is live and as long as the grid.
-        let _admission = unsafe { queue.launch(&launch) }.unwrap();
-    }
-    end(&*queue);
-    assert_eq!(queue.failure(), None);
-    assert_eq!(own.asked().mistakes().unwrap(), 0, "unloaded while it ran");
+    let own = own();
+    trial::a_module_stays_loaded_while_its_kernels_run(&own, &open(&own).unwrap());
 }
 
 #[test]
 fn priorities_fall_from_the_runtimes_highest_to_what_nobody_asks_for() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
+    let own = own();
+    let driver = open(&own).unwrap();
     let device = device(&driver, 0);
     let range = device.priorities().unwrap();
     assert!(range.highest < range.lowest);
@@ -356,7 +269,7 @@ fn priorities_fall_from_the_runtimes_highest_to_what_nobody_asks_for() {
 #[test]
 fn the_way_between_two_devices_is_what_the_runtime_says() {
     let class = |own: Own| {
-        let driver = own.open().unwrap();
+        let driver = open(&own).unwrap();
         let device = device(&driver, 0);
         let peers = device.peers().unwrap();
         assert_eq!(peers.link(DeviceId(0)).unwrap().class, LinkClass::Local);
@@ -365,15 +278,15 @@ fn the_way_between_two_devices_is_what_the_runtime_says() {
         peers.enable(DeviceId(1)).unwrap();
         peers.link(DeviceId(1)).unwrap().class
     };
-    assert_eq!(class(Own::new()), LinkClass::Link);
-    let without = Own::without("aclrtGetDevicesTopo");
+    assert_eq!(class(own()), LinkClass::Link);
+    let without = without("aclrtGetDevicesTopo");
     assert_eq!(class(without), LinkClass::Unknown);
 }
 
 #[test]
 fn a_pattern_fills_any_number_of_bytes_and_no_others() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
+    let own = own();
+    let driver = open(&own).unwrap();
     let device = device(&driver, 0);
     let queue = queue(&*device);
     let memory = device.memory().allocate(64 << 10).unwrap();
@@ -400,8 +313,8 @@ fn a_pattern_fills_any_number_of_bytes_and_no_others() {
 
 #[test]
 fn memory_that_is_no_whole_page_is_registered_and_kernels_reach_it() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
+    let own = own();
+    let driver = open(&own).unwrap();
     let device = device(&driver, 0);
     let host = device.host_memory().unwrap();
     let mut memory = vec![0_u8; 3 * 4096];
@@ -413,9 +326,9 @@ fn memory_that_is_no_whole_page_is_registered_and_kernels_reach_it() {
     // SAFETY: no command names it.
     unsafe { host.unregister(start) }.unwrap();
     assert_eq!(host.device_address(start), None);
-    let own = Own::without("aclrtHostGetDevicePointer");
-    let driver = own.open().unwrap();
-    let device = self::device(&driver, 0);
+    let own = without("aclrtHostGetDevicePointer");
+    let driver = open(&own).unwrap();
+    let device = trial::device(&driver, 0);
     let host = device.host_memory().unwrap();
     // SAFETY: as above.
     let refused = unsafe { host.register(start, 5000) }.unwrap_err();

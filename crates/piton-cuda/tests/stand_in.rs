@@ -11,16 +11,14 @@ use piton_cuda::{
     Ability, CudaBlock, CudaConfig, CudaDriver, CudaModule, MissingAbility, OpenError, Status,
 };
 use piton_driver::{
-    Device, DeviceId, DevicePtr, Driver, DriverError, ErrorKind, FillPattern, Grid, Kernel, Launch,
-    LinkClass, ModuleImage, Operation, Parameter, Placement, Position, Priority, Queue,
-    QueueOptions, Signature, VendorCode, WaitOutcome,
+    DeviceId, DevicePtr, ErrorKind, FillPattern, Grid, Launch, LinkClass, Operation, Parameter,
+    Placement, Position, Priority, QueueOptions, Signature, VendorCode,
 };
 use piton_fakecuda::library;
-use piton_standin::library::Asked;
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
+use piton_standin::trial::{
+    self, MODULE, Own, adds_one, device, end, kernel, launch, queue, takes,
 };
+use std::path::Path;
 
 /// PTX as far as the stand-in reads it, with kernels that it has.
 const PTX: &str = "
@@ -30,107 +28,48 @@ const PTX: &str = "
 .visible .entry conformance_trap(.param .u64 values, .param .u32 value) { ret; }
 ";
 
-fn config(library: PathBuf) -> CudaConfig {
-    CudaConfig {
-        library: Some(library),
+/// What the names of the stand-in's own functions begin with.
+const PREFIX: &str = "fakecuda";
+
+/// The stand-in, for one test alone.
+fn own() -> Own {
+    Own::copy_of(&library::stand_in().unwrap(), "libcuda.so.1", PREFIX)
+}
+
+/// The same without a function.
+fn without(symbol: &str) -> Own {
+    Own::made(PREFIX, |folder| library::without(symbol, folder))
+}
+
+fn open(own: &Own) -> Result<CudaDriver, OpenError> {
+    let driver = CudaDriver::open(CudaConfig {
+        library: Some(own.path().into()),
         ..CudaConfig::default()
-    }
+    })?;
+    driver.register(module(PTX));
+    Ok(driver)
 }
 
-/// A copy of the stand-in for one test alone: what one test has fail is no other's business.
-struct Own {
-    folder: tempfile::TempDir,
-    path: PathBuf,
-}
-
-impl Own {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("libcuda.so.1");
-        std::fs::copy(library::stand_in().unwrap(), &path).unwrap();
-        Self { folder, path }
-    }
-
-    fn without(symbol: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = library::without(symbol, folder.path()).unwrap();
-        Self { folder, path }
-    }
-
-    fn open(&self) -> Result<CudaDriver, OpenError> {
-        let driver = CudaDriver::open(config(self.path.clone()))?;
-        driver.register(module(PTX));
-        Ok(driver)
-    }
-
-    /// The stand-in once more, which is there until its last handle is gone.
-    fn asked(&self) -> Asked {
-        assert!(self.folder.path().exists());
-        // SAFETY: a copy of the stand-in.
-        unsafe { Asked::open(&self.path, "fakecuda") }.unwrap()
-    }
-
-    /// How often piton did what no program may.
-    fn mistakes(&self) -> u32 {
-        self.asked().mistakes().unwrap()
-    }
-
-    /// Whether a device was let into a mapping.
-    fn has_access(&self, at: DevicePtr, device: i32) -> bool {
-        type HasAccess = extern "C" fn(u64, i32) -> u32;
-        // SAFETY: the type is the one it is exported with.
-        let has_access = unsafe { self.asked().function::<HasAccess>("has_access") };
-        has_access.unwrap()(at.address(), device) == 1
-    }
-
-    /// The next call of this function answers this.
-    fn fail(&self, name: &str, code: u32) {
-        self.asked().fail(name, code).unwrap();
-    }
+/// Whether a device was let into a mapping.
+fn has_access(own: &Own, at: DevicePtr, device: i32) -> bool {
+    type HasAccess = extern "C" fn(u64, i32) -> u32;
+    // SAFETY: the type is the one it is exported with.
+    let has_access = unsafe { own.asked().function::<HasAccess>("has_access") };
+    has_access.unwrap()(at.address(), device) == 1
 }
 
 fn module(ptx: &str) -> CudaModule {
-    let takes = || Signature::new([Parameter::write::<u32>(), Parameter::value::<u32>()]);
     // SAFETY: the stand-in's kernels keep to their block.
-    let module = unsafe { CudaModule::from_ptx("m", ptx) };
+    let module = unsafe { CudaModule::from_ptx(MODULE, ptx) };
     module
         .with("conformance_add", takes(), CudaBlock::linear(64))
         .with("conformance_trap", takes(), CudaBlock::linear(64))
 }
 
-fn device(driver: &CudaDriver, id: u32) -> Arc<dyn Device> {
-    Driver::open(driver, DeviceId(id)).unwrap()
-}
-
-fn kernel(device: &dyn Device, name: &str) -> Result<Arc<dyn Kernel>, DriverError> {
-    let module = device.kernels().load(ModuleImage::Registered("m"))?;
-    module.kernel(name)
-}
-
-fn queue(device: &dyn Device) -> Arc<dyn Queue> {
-    device.queues().create(&QueueOptions::default()).unwrap()
-}
-
-/// Waits for everything on a queue.
-fn end(queue: &dyn Queue) {
-    let outcome = queue.wait(queue.submitted(), None).unwrap();
-    assert_eq!(outcome, WaitOutcome::Reached);
-}
-
-/// Launches a kernel on fresh memory of the device.
-fn launch(device: &dyn Device, queue: &Arc<dyn Queue>, name: &str) {
-    let memory = device.memory().allocate(1024).unwrap();
-    let kernel = kernel(device, name).unwrap();
-    let arguments = [&memory.address().to_ne_bytes()[..], &1_u32.to_ne_bytes()].concat();
-    let launch = Launch::new(&kernel, Grid::linear(1), &arguments);
-    // SAFETY: the memory is live and as long as a block.
-    let _admission = unsafe { queue.launch(&launch) }.unwrap();
-}
-
 #[test]
 fn a_function_that_nothing_works_without_is_named() {
-    let own = Own::without("cuMemAlloc_v2");
-    let error = own.open().unwrap_err();
+    let own = without("cuMemAlloc_v2");
+    let error = open(&own).unwrap_err();
     let OpenError::NoSymbol { symbol, .. } = &error else {
         panic!("{error}");
     };
@@ -139,8 +78,8 @@ fn a_function_that_nothing_works_without_is_named() {
 
 /// What the first device says that it can do, without a function.
 fn facets(symbol: &str, of: Ability) -> [bool; 3] {
-    let own = Own::without(symbol);
-    let driver = own.open().unwrap();
+    let own = without(symbol);
+    let driver = open(&own).unwrap();
     let missing = driver.missing();
     let is_it = |one: &MissingAbility| (one.ability, one.symbol) == (of, symbol);
     assert!(missing.iter().any(is_it), "{missing:?}");
@@ -172,14 +111,14 @@ fn a_facet_is_absent_where_a_function_of_it_is_missing_and_all_else_works() {
 
 #[test]
 fn a_machine_without_a_device_says_so() {
-    let own = Own::new();
-    let version = own.open().unwrap().version();
+    let own = own();
+    let version = open(&own).unwrap().version();
     assert_eq!(version, Some((12, 8)));
     own.fail("cuInit", 100);
-    assert_eq!(own.open().unwrap_err(), OpenError::NoDevice);
+    assert_eq!(open(&own).unwrap_err(), OpenError::NoDevice);
     own.fail("cuInit", 803);
     let (call, status) = ("cuInit", Status(803));
-    let error = own.open().unwrap_err();
+    let error = open(&own).unwrap_err();
     assert_eq!(error, OpenError::Call { call, status });
     assert!(
         error
@@ -190,8 +129,8 @@ fn a_machine_without_a_device_says_so() {
 
 #[test]
 fn what_the_library_answers_becomes_the_contracts_error_with_its_code() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
+    let own = own();
+    let driver = open(&own).unwrap();
     let device = device(&driver, 0);
     let memory = device.memory();
     own.fail("cuMemAlloc_v2", 2);
@@ -220,8 +159,8 @@ fn what_the_library_answers_becomes_the_contracts_error_with_its_code() {
 
 #[test]
 fn what_cuda_does_not_take_back_stays_live() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
+    let own = own();
+    let driver = open(&own).unwrap();
     let device = device(&driver, 0);
     let ptr = device.memory().allocate(4096).unwrap();
     own.fail("cuMemFree_v2", 999);
@@ -238,30 +177,14 @@ fn what_cuda_does_not_take_back_stays_live() {
 
 #[test]
 fn a_launch_that_cuda_refuses_takes_no_position() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
-    let device = device(&driver, 0);
-    let (queue, kernel) = (
-        queue(&*device),
-        kernel(&*device, "conformance_add").unwrap(),
-    );
-    let memory = device.memory().allocate(1024).unwrap();
-    let arguments = [&memory.address().to_ne_bytes()[..], &1_u32.to_ne_bytes()].concat();
-    let launch = Launch::new(&kernel, Grid::linear(1), &arguments);
-    own.fail("cuLaunchKernel", 701);
-    // SAFETY: the memory is live and as long as a block.
-    let error = unsafe { queue.launch(&launch) }.unwrap_err();
-    assert!(matches!(error.kind, ErrorKind::OutOfResources { .. }));
-    assert_eq!(queue.submitted(), Position::START);
-    // SAFETY: as above.
-    let _admission = unsafe { queue.launch(&launch) }.unwrap();
-    end(&*queue);
-    assert_eq!(queue.failure(), None);
+    let own = own();
+    let refusal = ("cuLaunchKernel", 701);
+    trial::a_refused_launch_takes_no_position(&own, &open(&own).unwrap(), refusal);
 }
 
 /// A kernel fails on device 0; device 1 waits for it.
 fn failed_kernel(own: &Own) {
-    let driver = own.open().unwrap();
+    let driver = open(own).unwrap();
     let (first, second) = (device(&driver, 0), device(&driver, 1));
     let (failing, other, waiting) = (queue(&*first), queue(&*first), queue(&*second));
     launch(&*first, &failing, "conformance_trap");
@@ -287,46 +210,42 @@ fn failed_kernel(own: &Own) {
 
 #[test]
 fn a_kernel_that_fails_takes_its_device_along_and_no_other() {
-    failed_kernel(&Own::new());
-    failed_kernel(&Own::without("cuStreamWriteValue64_v2"));
+    failed_kernel(&own());
+    failed_kernel(&without("cuStreamWriteValue64_v2"));
 }
 
 #[test]
 fn a_failure_is_noticed_by_who_only_looks() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
-    let device = device(&driver, 0);
-    let queue = queue(&*device);
-    launch(&*device, &queue, "conformance_trap");
-    while queue.completed() < queue.submitted() {
-        std::thread::yield_now();
-    }
-    let failure = queue.failure().unwrap();
-    assert!(failure.error.is_device_lost());
+    trial::a_failure_is_noticed_by_who_only_looks(&open(&own()).unwrap());
 }
 
 #[test]
 fn a_module_that_does_not_load_says_what_the_compiler_said() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
+    let own = own();
+    let driver = open(&own).unwrap();
     let device = device(&driver, 0);
     driver.register(module("no PTX at all"));
     let error = kernel(&*device, "conformance_add").unwrap_err();
     assert_eq!(error.kind, ErrorKind::UnknownModule);
     assert_eq!(error.code, Some(VendorCode(218)));
-    assert!(driver.build_log("m").unwrap().contains("missing .version"));
+    assert!(
+        driver
+            .build_log(MODULE)
+            .unwrap()
+            .contains("missing .version")
+    );
 }
 
 #[test]
 fn a_declaration_that_the_kernel_does_not_keep_is_refused() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
+    let own = own();
+    let driver = open(&own).unwrap();
     let device = device(&driver, 0);
     let (a, n) = (Parameter::write::<u32>(), Parameter::value::<u32>());
     let kind = |takes: &[Parameter]| {
         let signature = Signature::new(takes.iter().copied());
         // SAFETY: nothing is launched.
-        let module = unsafe { CudaModule::from_ptx("m", PTX) };
+        let module = unsafe { CudaModule::from_ptx(MODULE, PTX) };
         driver.register(module.with("conformance_add", signature, CudaBlock::linear(64)));
         let found = kernel(&*device, "conformance_add");
         found.map(|_| ()).map_err(|error| error.kind)
@@ -348,28 +267,14 @@ fn a_declaration_that_the_kernel_does_not_keep_is_refused() {
 
 #[test]
 fn a_module_stays_loaded_while_its_kernels_run() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
-    let device = device(&driver, 0);
-    let queue = queue(&*device);
-    let bytes = 4096 * 1024;
-    let memory = device.memory().allocate(bytes).unwrap();
-    let arguments = [&memory.address().to_ne_bytes()[..], &1_u32.to_ne_bytes()].concat();
-    for _ in 0..16 {
-        let kernel = kernel(&*device, "conformance_add").unwrap();
-        let launch = Launch::new(&kernel, Grid::linear(4096), &arguments);
-        // SAFETY: the memory is live and as long as the grid.
-        let _admission = unsafe { queue.launch(&launch) }.unwrap();
-    }
-    end(&*queue);
-    assert_eq!(queue.failure(), None);
-    assert_eq!(own.mistakes(), 0, "unloaded while it ran");
+    let own = own();
+    trial::a_module_stays_loaded_while_its_kernels_run(&own, &open(&own).unwrap());
 }
 
 #[test]
 fn queues_of_two_priorities_share_a_hardware_queue() {
-    let own = Own::new();
-    let driver = own.open().unwrap();
+    let own = own();
+    let driver = open(&own).unwrap();
     let device = device(&driver, 0);
     let range = device.priorities().unwrap();
     assert!(range.highest < range.lowest);
@@ -393,8 +298,8 @@ fn queues_of_two_priorities_share_a_hardware_queue() {
 
 /// Maps a page of the device, and fills it from the other device's side.
 fn reach_pages(enable_first: bool) {
-    let own = Own::new();
-    let driver = own.open().unwrap();
+    let own = own();
+    let driver = open(&own).unwrap();
     let (first, second) = (device(&driver, 0), device(&driver, 1));
     let peers = first.peers().unwrap();
     assert_eq!(peers.link(DeviceId(0)).unwrap().class, LinkClass::Local);
@@ -411,15 +316,11 @@ fn reach_pages(enable_first: bool) {
     if !enable_first {
         peers.enable(DeviceId(1)).unwrap();
     }
-    assert!(own.has_access(range.start, 0), "the peer was let in");
-    assert!(own.has_access(range.start, 1), "the device itself was");
+    assert!(has_access(&own, range.start, 0), "the peer was let in");
+    assert!(has_access(&own, range.start, 1), "the device itself was");
     let queue = queue(&*first);
     let kernel = kernel(&*first, "conformance_add").unwrap();
-    let arguments = [
-        &range.start.address().to_ne_bytes()[..],
-        &1_u32.to_ne_bytes(),
-    ]
-    .concat();
+    let arguments = adds_one(range.start);
     let launch = Launch {
         extents: &[1024],
         ..Launch::new(&kernel, Grid::linear(1), &arguments)

@@ -8,7 +8,8 @@
 //! Vendors differ in names, types and codes; what stands behind them is the same. Here are streams and events over queues of
 //! [`piton_sim`] ([`Stream`], [`Event`]), the memory and pages of a context ([`Context`]), handles that are never given out
 //! twice ([`Handles`]), kernels that are found by name ([`kernels`], [`Loaded`]), calls that fail on request ([`Switches`]),
-//! and the macro that exports functions ([`entry_points!`]). Everything is strict where the real libraries are lax.
+//! and the macro that exports functions ([`entry_points!`]); and what tests of backends do on any of them ([`trial`]).
+//! Everything is strict where the real libraries are lax.
 //!
 //! # What no stand-in can prove
 //! What the vendor's library does. Its idea of that is the public reference's and ours, and nothing here says how fast
@@ -23,6 +24,7 @@ pub mod library;
 mod loaded;
 mod machine;
 mod stream;
+pub mod trial;
 
 pub use calls::{Fill, Switches, answer};
 pub use codes::{Answer, Code, Codes};
