@@ -36,7 +36,7 @@ use piton_timeline::TimelineError;
 use serde::Serialize;
 
 use crate::report::AddressView;
-use crate::trace::{CheckedEvent, TraceError, TraceReader};
+use crate::trace::{TraceError, TraceReader};
 
 use description::Description;
 
@@ -165,8 +165,8 @@ pub fn snapshot_file(path: &Path, options: &ReplayOptions) -> Result<Vec<u8>, Re
 /// # Errors
 /// As [`replay_file`].
 pub fn picture_file(path: &Path, options: &ReplayOptions) -> Result<AddressView, ReplayError> {
-    let events: Result<Vec<CheckedEvent>, TraceError> = TraceReader::open(path)?.collect();
-    picture::draw(summary::trace_name(path), &events?, options)
+    let events = TraceReader::read_all(path)?;
+    picture::draw(summary::trace_name(path), &events, options)
 }
 
 /// Replays a trace file; `pass_done` is called after each pass.

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::player::{Player, Tally};
 use super::{ReplayError, ReplayOptions};
-use crate::trace::{CheckedEvent, TraceError, TraceReader};
+use crate::trace::{CheckedEvent, TraceReader};
 
 /// What came of the failures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -33,7 +33,7 @@ pub fn fail_each_call(
     options: &ReplayOptions,
     stride: u64,
 ) -> Result<FaultsMet, ReplayError> {
-    let events: Vec<CheckedEvent> = TraceReader::open(path)?.collect::<Result<_, TraceError>>()?;
+    let events = TraceReader::read_all(path)?;
     let mut met = FaultsMet::default();
     for failing_call in (1..).step_by(usize::try_from(stride.max(1)).unwrap_or(usize::MAX)) {
         let at = ReplayOptions {

@@ -92,7 +92,7 @@ pub struct PlannedStep {
 /// # Errors
 /// [`PlannedError`].
 pub fn plan_file(path: &Path) -> Result<PlannedTrace, PlannedError> {
-    let events: Vec<CheckedEvent> = TraceReader::open(path)?.collect::<Result<_, _>>()?;
+    let events = TraceReader::read_all(path)?;
     let starts = Description::beside(path).steps;
     let steps = windows(&events, &starts);
     let whole = Window {

@@ -14,7 +14,7 @@ use super::lagging::{self, Lagging};
 use super::planned::{self, PlannedError, PlannedTrace};
 use super::tails::{self, Tails};
 use super::{Placement, ReplayError, ReplayOptions, TraceResult, replay_file};
-use crate::trace::{CheckedEvent, TraceError, TraceReader};
+use crate::trace::{CheckedEvent, TraceReader};
 
 pub use table::table;
 
@@ -64,8 +64,9 @@ pub fn survey_file(
     options: &ReplayOptions,
     mut part_done: impl FnMut(),
 ) -> Result<Surveyed, SurveyError> {
+    let events = TraceReader::read_all(path).map_err(ReplayError::from)?;
     let mut on = |placement| {
-        let surveyed = on_placement(path, placement, options);
+        let surveyed = on_placement((path, &events), placement, options);
         part_done();
         surveyed
     };
@@ -79,17 +80,16 @@ pub fn survey_file(
 }
 
 fn on_placement(
-    path: &Path,
+    (path, events): (&Path, &[CheckedEvent]),
     placement: Placement,
     options: &ReplayOptions,
 ) -> Result<OnPlacement, ReplayError> {
     let options = on(placement, options);
-    let events: Vec<CheckedEvent> = TraceReader::open(path)?.collect::<Result<_, TraceError>>()?;
     Ok(OnPlacement {
         placement,
         result: replay_file(path, &options, || ())?,
-        lagging: lagging::measure(&events, &options)?,
-        tails: tails::measure(&events, &options)?,
+        lagging: lagging::measure(events, &options)?,
+        tails: tails::measure(events, &options)?,
     })
 }
 

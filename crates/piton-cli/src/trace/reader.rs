@@ -59,6 +59,14 @@ impl TraceReader<'static> {
         }
         Self::new(file, path)
     }
+
+    /// All of a file's events.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and what is wrong with the first event that cannot be.
+    pub fn read_all(path: &Path) -> Result<Vec<CheckedEvent>, TraceError> {
+        Self::open(path)?.collect()
+    }
 }
 
 impl<'a> TraceReader<'a> {
