@@ -338,15 +338,16 @@ impl Job {
                 return Blame::Leg(carrier.leg, Reason::Failed(kind));
             }
         }
-        let (wrong, bytes) = part.changed();
+        if let Some((leg, _)) = &part.refused {
+            return Blame::Refused(*leg);
+        }
         let legs = part.share.way.legs(self.src.device, self.dst.device);
+        // Which of several legs did it nobody knows: one at a time is given up until all is well.
         let between = legs.iter().find(|leg| leg.pair().is_some());
-        match (&part.refused, between.or(legs.first())) {
-            (Some((leg, _)), _) => Blame::Refused(*leg),
-            // Which of several legs did it nobody knows: one at a time is given up until all is well.
-            (None, Some(leg)) if wrong > 0 => Blame::Leg(*leg, Reason::Changed { wrong, bytes }),
+        match (part.changed(), between.or(legs.first())) {
+            (Some((wrong, bytes)), Some(leg)) => Blame::Leg(*leg, Reason::Changed { wrong, bytes }),
             // What the program's stream did before has failed.
-            (None, _) => Blame::Hopeless,
+            _ => Blame::Hopeless,
         }
     }
 

@@ -333,15 +333,14 @@ impl Part {
     /// Whether every byte has arrived. Asked when every lane has ended.
     pub(crate) fn has_arrived(&self) -> bool {
         let has_ended = self.carriers.iter().all(Carrier::has_ended_well);
-        self.refused.is_none() && has_ended && self.changed() == (0, 0)
+        self.refused.is_none() && has_ended && self.changed().is_none()
     }
 
-    /// Bytes that came changed, of how many that were looked at; zero of zero where none are. Asked when every lane has
-    /// ended.
-    pub(crate) fn changed(&self) -> (u64, u64) {
-        let wrong = self.sample.as_ref().map_or(0, Sample::wrong);
-        let looked = self.sample.as_ref().map_or(0, Sample::bytes);
-        if wrong == 0 { (0, 0) } else { (wrong, looked) }
+    /// How many bytes came changed, of how many that were looked at; `None` where none did. Asked when every lane has ended.
+    pub(crate) fn changed(&self) -> Option<(u64, u64)> {
+        let sample = self.sample.as_ref()?;
+        let wrong = sample.wrong();
+        (wrong > 0).then(|| (wrong, sample.bytes()))
     }
 
     /// Gives back what it took. Every lane has ended.
