@@ -37,7 +37,9 @@ const STEPS: &[Step] = &[
     required("conformance", |workspace| {
         conformance::run(workspace, &conformance::Options::default())
     }),
-    step("ptx", ptx::run),
+    step("ptx", |workspace| {
+        ptx::run(workspace, &ptx::Options::default())
+    }),
     step("doc", doc::run),
     required("loom", |workspace| {
         loom::run(workspace, &loom::Options::default())

@@ -11,8 +11,8 @@ use crate::report::{Outcome, Report};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 
-/// By the clock, in virtual time, and on an OpenCL driver.
-const MODES: &[&str] = &["", "--deterministic", OPENCL];
+/// By the clock, in virtual time, and on the drivers of others that are here.
+const MODES: &[&str] = &["", "--deterministic", OPENCL, "--backend cuda"];
 const OPENCL: &str = "--backend opencl";
 
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<Report> {
@@ -21,8 +21,8 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<Report> {
     let mut tally = Tally::default();
     let mut broken = Vec::new();
     for mode in MODES {
-        if *mode == OPENCL
-            && let Some(absence) = opencl_absence(workspace)?
+        if let Some(driver) = mode.strip_prefix("--backend ")
+            && let Some(absence) = absence(workspace, driver)?
         {
             println!("skipped: {absence}");
             tally.skips.push(absence);
@@ -59,14 +59,14 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<Report> {
     Ok(Report { outcome, tally })
 }
 
-/// Why there is no OpenCL here, as `piton info` says; nothing where there is.
-fn opencl_absence(workspace: &Workspace) -> anyhow::Result<Option<String>> {
+/// Why this driver is not here, as `piton info` says; nothing where it is.
+fn absence(workspace: &Workspace, driver: &str) -> anyhow::Result<Option<String>> {
     let info =
         Invocation::cargo("run --release --quiet -- info --json").answer(workspace.root())?;
     let drivers: Value = serde_json::from_slice(&info)?;
     let drivers = drivers.as_array().map_or(&[][..], Vec::as_slice);
-    let opencl = drivers.iter().find(|driver| driver["name"] == "opencl");
-    let absence = opencl.and_then(|driver| driver["absent"].as_str());
+    let known = drivers.iter().find(|known| known["name"] == driver);
+    let absence = known.and_then(|known| known["absent"].as_str());
     Ok(absence.map(str::to_owned))
 }
 

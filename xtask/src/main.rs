@@ -66,7 +66,7 @@ enum Command {
     /// Run the conformance suite on each backend there is a device for and print its table
     Conformance(conformance::Options),
     /// Assemble the kernels in PTX, where NVIDIA's assembler is installed
-    Ptx,
+    Ptx(ptx::Options),
     /// Break the code on purpose, one kept patch at a time, and expect its test to fail
     Mutants(mutants::Options),
     /// Run a short `piton demo` and look at its result
@@ -88,7 +88,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Loom(options) => loom::run(&workspace, options),
         Command::Fuzz(options) => fuzz::run(&workspace, options),
         Command::Conformance(options) => conformance::run(&workspace, options),
-        Command::Ptx => ptx::run(&workspace),
+        Command::Ptx(options) => ptx::run(&workspace, options),
         Command::Mutants(options) => mutants::run(&workspace, options),
         Command::Demo => demo::run(&workspace),
         Command::UnsafeInventory(options) => unsafe_inventory::run(&workspace, options),

@@ -503,6 +503,41 @@ fn the_demonstration_on_opencl_reads_digits_as_well() {
 }
 
 #[test]
+fn the_demonstration_on_the_stand_in_for_cuda_reads_digits_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let stand_in = piton_fakecuda::library::stand_in().unwrap();
+    fs::copy(stand_in, folder.path().join("libcuda.so.1")).unwrap();
+    let page = folder.path().join("report.html");
+    let page = page.to_str().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_piton"))
+        .args(["demo", "--backend", "cuda", "--json", "--output", page])
+        .env("LD_LIBRARY_PATH", folder.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["devices"], 2);
+    let checks = answer["checks"].as_array().unwrap();
+    assert!(checks.len() >= 4 && checks.iter().all(|check| check["passed"] == true));
+    assert!(answer["accuracy"].as_f64().unwrap() >= 0.95);
+    assert!(fs::read_to_string(page).unwrap().contains("CUDA devices"));
+}
+
+#[test]
+fn the_demonstration_on_cuda_says_what_it_looked_for_where_there_is_none() {
+    let output = piton(&["info", "--json"]);
+    let drivers: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let drivers = drivers.as_array().unwrap();
+    let cuda = drivers.iter().find(|driver| driver["name"] == "cuda");
+    if cuda.unwrap()["absent"].is_null() {
+        println!("skipped: there is a CUDA device here");
+        return;
+    }
+    check_refused(&["demo", "--backend", "cuda"], "libcuda.so.1");
+}
+
+#[test]
 fn where_the_loader_knows_no_driver_that_is_said() {
     if opencl_absence().is_some() {
         println!("skipped: no OpenCL loader and driver to hide");

@@ -1,7 +1,7 @@
 //! Kernels, by the names that loaded images declare.
 //!
 //! No stand-in can run a vendor's code. It reads which kernels an image declares and how large their parameters are, and runs
-//! the function of this file that has the name.
+//! the function of that name: of this file, or of the demonstration ([`piton_training::simulated`]).
 
 use piton_driver::{Fault, Parameter, Signature};
 use piton_sim::{KernelDefinition, SimModule};

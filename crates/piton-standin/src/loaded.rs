@@ -27,13 +27,16 @@ impl Loaded {
     /// `None` for a kernel that the stand-in has not.
     pub fn new(context: &Context, declared: &[kernels::Declared]) -> Answer<Option<Self>> {
         let codes: &Codes = context.codes;
-        let known = ModuleImage::Registered(kernels::MODULE);
-        let known = context.device.kernels().load(known);
-        let known = known.map_err(|error| codes.of(&error))?;
+        let load = |name| {
+            let module = context.device.kernels().load(ModuleImage::Registered(name));
+            module.map_err(|error| codes.of(&error))
+        };
+        let known = [load(kernels::MODULE)?, load(piton_training::MODULE)?];
         let launches: Arc<Launches> = Arc::default();
         let mut functions = HashMap::new();
         for one in declared {
-            let Ok(kernel) = known.kernel(&one.name) else {
+            let mut found = known.iter().map(|module| module.kernel(&one.name));
+            let Some(Ok(kernel)) = found.find(Result::is_ok) else {
                 return Ok(None);
             };
             let function = Function {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// How many devices there are.
 pub const DEVICES: u32 = 2;
 
-/// Simulated devices of this name, which know the suite's kernels. Nothing where the system has not what they need.
+/// Simulated devices of this name, which know the suite's kernels and the demonstration's. Nothing where the system has not what they need.
 pub fn machine(name: &str) -> Option<Arc<SimDriver>> {
     let device = DeviceConfig {
         name: name.to_owned(),
@@ -18,5 +18,6 @@ pub fn machine(name: &str) -> Option<Arc<SimDriver>> {
     };
     let driver = SimDriver::new(SimConfig::uniform(DEVICES, &device)).ok()?;
     driver.register(kernels::module());
+    driver.register(piton_training::simulated::module());
     Some(Arc::new(driver))
 }

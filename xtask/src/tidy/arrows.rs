@@ -26,10 +26,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-trace", &["piton-driver"]),
     // Backends know the contract and not each other. The simulated machine's links share what flows through them.
     ("piton-sim", &["piton-fluid", "piton-driver", "piton-sync"]),
-    // Stand in for vendors' libraries, in tests, and what they share.
+    // What the demonstration computes: on simulated devices, and as text for others.
+    ("piton-training", &["piton-driver", "piton-sim"]),
+    // Stand in for vendors' libraries, in tests, and what they share: kernels by name, the demonstration's among them.
     (
         "piton-standin",
-        &["piton-driver", "piton-sim", "piton-sync"],
+        &["piton-driver", "piton-sim", "piton-sync", "piton-training"],
     ),
     ("piton-fakecuda", STAND_IN),
     ("piton-fakeascend", STAND_IN),
@@ -144,6 +146,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton-timeline",
             "piton-topology",
             "piton-trace",
+            "piton-training",
             "piton-transfer",
         ],
     ),

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use piton_driver::Driver;
 
-use crate::demo::{Backend, DemoError, DemoOptions, Outcome, TrainingConfig};
+use crate::demo::{Backend, DemoError, DemoOptions, Outcome, TrainingConfig, cuda, opencl};
 use crate::quantity;
 use crate::report::{self, Check, TrainingPoint};
 
@@ -21,7 +21,7 @@ use super::{Failure, Output, topo};
 /// Options of `piton demo`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
-    /// What to train on: simulated devices, or those of an OpenCL driver.
+    /// What to train on: simulated devices, or those of an OpenCL driver or of CUDA.
     #[arg(long, value_enum, default_value_t = BackendName::Sim)]
     backend: BackendName,
     /// Devices that share each step's images, 1 to 16 [default: 4, or all of the topology, or all of the driver].
@@ -61,6 +61,7 @@ pub(super) struct Options {
 enum BackendName {
     Sim,
     Opencl,
+    Cuda,
 }
 
 impl From<BackendName> for Backend {
@@ -68,6 +69,7 @@ impl From<BackendName> for Backend {
         match name {
             BackendName::Sim => Self::Simulated,
             BackendName::Opencl => Self::OpenCl,
+            BackendName::Cuda => Self::Cuda,
         }
     }
 }
@@ -158,7 +160,8 @@ fn demo_options(options: &Options) -> Result<DemoOptions, Failure> {
         .map(|machine| machine.device_count().min(crate::demo::config::MAX_DEVICES));
     let all = match options.backend {
         BackendName::Sim => all,
-        BackendName::Opencl => Some(opencl_devices()?),
+        BackendName::Opencl => Some(devices_of(opencl::driver())?),
+        BackendName::Cuda => Some(devices_of(cuda::driver())?),
     };
     let config = TrainingConfig {
         devices: options
@@ -180,9 +183,10 @@ fn demo_options(options: &Options) -> Result<DemoOptions, Failure> {
     })
 }
 
-/// How many OpenCL devices there are to train on.
-fn opencl_devices() -> Result<usize, Failure> {
-    let driver = piton_opencl::OpenClDriver::open(piton_opencl::OpenClConfig::default());
+/// How many devices of a driver there are to train on.
+fn devices_of(
+    driver: Result<impl Driver, impl std::error::Error + Send + Sync + 'static>,
+) -> Result<usize, Failure> {
     let count = driver.map_err(Failure::input)?.device_count() as usize;
     Ok(count.min(crate::demo::config::MAX_DEVICES))
 }
@@ -190,9 +194,10 @@ fn opencl_devices() -> Result<usize, Failure> {
 /// Values out of range are the caller's; what the runtime refuses is not.
 fn failure(error: DemoError) -> Failure {
     match error {
-        DemoError::Config(_) | DemoError::TooFewDevices { .. } | DemoError::OpenCl(_) => {
-            Failure::input(error)
-        }
+        DemoError::Config(_)
+        | DemoError::TooFewDevices { .. }
+        | DemoError::OpenCl(_)
+        | DemoError::Cuda(_) => Failure::input(error),
         error => Failure::result(error),
     }
 }
@@ -233,17 +238,7 @@ fn summary(outcome: &Outcome) -> String {
         "launches        {} kernels",
         quantity::count(outcome.launches)
     ));
-    for (name, operation) in [
-        ("to devices", Operation::CopyToDevice),
-        ("to the host", Operation::CopyToHost),
-    ] {
-        let (copies, bytes) = outcome.copied(operation);
-        lines.push(format!(
-            "copies          {} {name}, {}",
-            quantity::count(copies),
-            quantity::bytes(bytes)
-        ));
-    }
+    lines.extend(copy_lines(outcome));
     lines.extend(route_lines(outcome));
     lines.extend(pool_lines(outcome));
     lines.join("\n")
@@ -252,6 +247,26 @@ fn summary(outcome: &Outcome) -> String {
 fn check_line(check: &Check) -> String {
     let word = if check.has_passed { "ok    " } else { "FAILED" };
     format!("{word}          {}: {}", check.name, check.detail)
+}
+
+/// A line per direction between host and devices, which only a trace tells.
+fn copy_lines(outcome: &Outcome) -> Vec<String> {
+    if outcome.traces.is_empty() {
+        let devices = outcome.options.backend.as_str();
+        return vec![format!(
+            "copies          not counted to and from the host: {devices} devices keep no trace"
+        )];
+    }
+    let line = |(name, operation)| {
+        let (copies, bytes) = outcome.copied(operation);
+        let (copies, bytes) = (quantity::count(copies), quantity::bytes(bytes));
+        format!("copies          {copies} {name}, {bytes}")
+    };
+    let both = [
+        ("to devices", Operation::CopyToDevice),
+        ("to the host", Operation::CopyToHost),
+    ];
+    both.map(line).into()
 }
 
 /// A line per kind of route, summed over pairs of devices.
@@ -394,7 +409,9 @@ fn copies(outcome: &Outcome) -> Vec<JsonCopies> {
         copies: route.copies,
         bytes: route.bytes,
     });
-    host.into_iter().chain(peer).collect()
+    // Without a trace nobody has counted the former.
+    let host = host.into_iter().filter(|_| !outcome.traces.is_empty());
+    host.chain(peer).collect()
 }
 
 fn verdict(checks: &[Check]) -> Result<(), Failure> {

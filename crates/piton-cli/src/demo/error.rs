@@ -28,6 +28,9 @@ pub enum DemoError {
     /// There is no OpenCL to train on.
     #[error(transparent)]
     OpenCl(#[from] piton_opencl::OpenError),
+    /// There is no CUDA to train on.
+    #[error(transparent)]
+    Cuda(#[from] piton_cuda::OpenError),
     /// The runtime could not be made.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),

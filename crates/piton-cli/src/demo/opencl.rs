@@ -1,16 +1,12 @@
 //! The demonstration's devices and kernels in OpenCL.
-//!
-//! The kernels are OpenCL C, in the file beside this one; what they take is the simulated device's ([`kernels::signatures`]).
 
 #![expect(
     unsafe_code,
     reason = "vouches for kernels in OpenCL C, which can write anywhere"
 )]
 
-use super::kernels;
 use piton_opencl::{OpenClConfig, OpenClDriver, OpenClModule, OpenError};
-
-const SOURCE: &str = include_str!("training.cl");
+use piton_training::{MODULE, OPENCL_C, signatures};
 
 /// Bytes of each device that the demonstration may use: as many as of a simulated one.
 const MEMORY_BYTES: u64 = 256 << 20;
@@ -33,8 +29,8 @@ pub fn driver() -> Result<OpenClDriver, OpenError> {
 fn module() -> OpenClModule {
     // SAFETY: each block stays within the rows that its tiling gives it, of buffers whose sizes the tiling states; the
     // kernels write the buffers that their signatures call written, and no others.
-    let module = unsafe { OpenClModule::from_source(kernels::MODULE, SOURCE) };
-    kernels::signatures()
+    let module = unsafe { OpenClModule::from_source(MODULE, OPENCL_C) };
+    signatures()
         .into_iter()
         .fold(module, |module, (name, takes)| module.with(name, takes))
 }

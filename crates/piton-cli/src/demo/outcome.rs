@@ -19,7 +19,7 @@ use super::config::TrainingConfig;
 use super::error::DemoError;
 use super::reference::Reference;
 use super::run::Run;
-use super::{kernels, opencl, page};
+use super::{cuda, opencl, page};
 
 /// Least share of held-back images that a training of reasonable length gets right.
 pub const ACCURACY_WANTED: f64 = 0.95;
@@ -41,6 +41,8 @@ pub enum Backend {
     Simulated,
     /// Those of an OpenCL platform.
     OpenCl,
+    /// NVIDIA's.
+    Cuda,
 }
 
 impl Backend {
@@ -50,6 +52,7 @@ impl Backend {
         match self {
             Self::Simulated => "simulated",
             Self::OpenCl => "OpenCL",
+            Self::Cuda => "CUDA",
         }
     }
 }
@@ -284,6 +287,7 @@ fn runtime(options: &DemoOptions) -> Result<Runtime, DemoError> {
     let mut config = match options.backend {
         Backend::Simulated => simulated(options)?,
         Backend::OpenCl => RuntimeConfig::on(Devices::Driver(Arc::new(opencl::driver()?))),
+        Backend::Cuda => RuntimeConfig::on(Devices::Driver(Arc::new(cuda::driver()?))),
     };
     config.memory.block_bytes = Some(BLOCK_BYTES);
     config.sanitizer = options.is_sanitized.then(SanitizerConfig::default);
@@ -293,7 +297,7 @@ fn runtime(options: &DemoOptions) -> Result<Runtime, DemoError> {
         return Err(DemoError::TooFewDevices { wanted, present });
     }
     if options.backend == Backend::Simulated {
-        runtime.register(kernels::module())?;
+        runtime.register(piton_training::simulated::module())?;
     }
     Ok(runtime)
 }

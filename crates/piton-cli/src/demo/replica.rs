@@ -5,10 +5,10 @@
 //! stream order when the buffers are dropped, long before the device gets there.
 
 use piton::{BufferError, Device, DeviceBuffer, DeviceSlice, Grid, Kernel, Stream, StreamOptions};
+use piton_training::{ElementTiling, MatmulTiling, RowTiling, UpdateTiling};
 
 use super::config::TrainingConfig;
 use super::error::DemoError;
-use super::kernels::{self, ElementTiling, MatmulTiling, RowTiling, UpdateTiling};
 use super::network::{LAYERS, Layer, PARAMETERS, initial_parameters};
 use super::staging::Share;
 
@@ -264,7 +264,7 @@ impl Replica {
 
 impl Kernels {
     fn load(device: &Device) -> Result<Self, DemoError> {
-        let module = device.load(kernels::MODULE)?;
+        let module = device.load(piton_training::MODULE)?;
         Ok(Self {
             matmul: module.kernel("matmul")?,
             bias_activation: module.kernel("bias_activation")?,

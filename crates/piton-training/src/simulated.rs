@@ -1,103 +1,16 @@
-//! The kernels of the training, as functions for the simulated device.
+//! The kernels as functions for the simulated device.
 //!
-//! Every kernel runs over a grid of blocks, each of which owns some rows (or elements) of the result and writes no
-//! others. How the work is divided stands in a struct of *tiling data*, passed by value through the device's parameter
-//! store, as kernels of real accelerators have it. Matrices are row by row; a layer's parameters are its weights, a row
-//! per input, with the biases as one row more.
+//! How a sum is taken, and in which order, is part of what they do: the plain training judges them to a few roundings.
 
-use std::ops::Range;
-
-use bytemuck::{Pod, Zeroable};
-use piton::sim::{Block, KernelDefinition, Parameter, Signature, SimModule};
+use crate::{ElementTiling, MODULE, MatmulTiling, RowTiling, UpdateTiling, signatures};
 use piton_driver::Fault;
-
-/// Name under which the kernels are registered.
-pub const MODULE: &str = "training";
-
-/// How a product of two matrices is divided into blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct MatmulTiling {
-    /// Rows of the result.
-    pub rows: u32,
-    /// Columns of the left matrix, rows of the right one.
-    pub inner: u32,
-    /// Columns of the result.
-    pub columns: u32,
-    /// Rows of the result per block.
-    pub rows_per_block: u32,
-}
-
-/// How work on the rows of one matrix is divided into blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct RowTiling {
-    /// Rows of the matrix.
-    pub rows: u32,
-    /// Columns of the matrix.
-    pub columns: u32,
-    /// Rows per block.
-    pub rows_per_block: u32,
-    /// Do values go through tanh? 1 or 0.
-    pub is_hidden: u32,
-}
-
-/// How work on equal elements is divided into blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct ElementTiling {
-    /// Elements.
-    pub elements: u32,
-    /// Elements per block.
-    pub elements_per_block: u32,
-}
-
-/// An update of parameters, and how it is divided into blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
-#[repr(C)]
-pub struct UpdateTiling {
-    /// The division.
-    pub tiling: ElementTiling,
-    /// Devices whose gradients were summed.
-    pub devices: f32,
-    /// Share of the previous update kept.
-    pub momentum: f32,
-    /// Learning rate of the step.
-    pub rate: f32,
-}
-
-/// What each kernel takes, by its name: the same on every backend.
-#[must_use]
-pub fn signatures() -> [(&'static str, Signature); 7] {
-    let read = Parameter::read::<f32>;
-    let write = Parameter::write::<f32>;
-    let by_matrix = Parameter::value::<MatmulTiling>();
-    let by_row = Parameter::value::<RowTiling>();
-    let by_element = Parameter::value::<ElementTiling>();
-    let by_update = Parameter::value::<UpdateTiling>();
-    let labels = Parameter::read::<u32>();
-    let takes = |parameters: &[Parameter]| Signature::new(parameters.iter().copied());
-    [
-        ("matmul", takes(&[read(), read(), write(), by_matrix])),
-        ("bias_activation", takes(&[write(), read(), by_row])),
-        ("softmax_loss", takes(&[write(), labels, write(), by_row])),
-        (
-            "layer_gradient",
-            takes(&[read(), read(), write(), by_matrix]),
-        ),
-        (
-            "input_gradient",
-            takes(&[read(), read(), read(), write(), by_matrix]),
-        ),
-        ("add", takes(&[read(), read(), write(), by_element])),
-        ("update", takes(&[write(), write(), read(), by_update])),
-    ]
-}
+use piton_sim::{Block, KernelDefinition, SimModule};
+use std::ops::Range;
 
 /// What a block of a kernel does.
 type Body = fn(&Block<'_>) -> Result<(), Fault>;
 
-/// All kernels for simulated devices, to be registered with a runtime.
+/// All of them, to be registered with a runtime or a driver.
 #[must_use]
 pub fn module() -> SimModule {
     let bodies: [Body; 7] = [
