@@ -16,7 +16,7 @@ pub(crate) const MAX_EVENTS: u32 = 1 << 24;
 /// One thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryEvent {
-    /// Its number in its ring, from 0: the pool has one, and the front of each lane.
+    /// Its number in its ring, from 0: the pool has one, the front of each lane, and whoever serves from plans.
     pub number: u64,
     /// Events of different rings happened in this order; equal ones happened side by side.
     pub clock: u64,
@@ -48,6 +48,10 @@ pub enum MemoryEventKind {
     PagesMapped,
     /// Pages were taken from addresses.
     PagesUnmapped,
+    /// A plan is served from here from now on: what is allocated inside it comes from the plan.
+    PlanBegun,
+    /// The plan is let go. What is live of it stays where it is, the rest is the pool's.
+    PlanEnded,
 }
 
 /// An event as the ring keeps it: half a cache line. Its number follows from its place.
@@ -60,10 +64,11 @@ struct Kept {
     lane: LaneWord,
 }
 
-const KIND_BITS: u32 = 3;
+const KIND_BITS: u32 = 4;
+const KIND_MASK: u64 = (1 << KIND_BITS) - 1;
 
 impl MemoryEventKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::Allocated,
         Self::Freed,
         Self::OutOfMemory,
@@ -71,12 +76,14 @@ impl MemoryEventKind {
         Self::BlockReturned,
         Self::PagesMapped,
         Self::PagesUnmapped,
+        Self::PlanBegun,
+        Self::PlanEnded,
     ];
 }
 
 impl Kept {
     fn tell(&self, number: u64) -> MemoryEvent {
-        let kind = self.clock_and_kind & ((1 << KIND_BITS) - 1);
+        let kind = self.clock_and_kind & KIND_MASK;
         let kind = MemoryEventKind::ALL.get(usize::try_from(kind).unwrap_or(0));
         MemoryEvent {
             number,
@@ -167,6 +174,20 @@ impl EventRing {
         }
     }
 
+    /// Tells the last allocation of just this range as something else, if it is still remembered.
+    pub(crate) fn retell_allocation(&mut self, range: DeviceRange, kind: MemoryEventKind) {
+        let allocated = MemoryEventKind::Allocated as u64;
+        let (newer, older) = self.events.split_at_mut(self.oldest);
+        let mut newest_first = newer.iter_mut().rev().chain(older.iter_mut().rev());
+        let found = newest_first.find(|kept| {
+            let is_allocation = kept.clock_and_kind & KIND_MASK == allocated;
+            is_allocation && (kept.ptr, kept.bytes) == (range.start, range.bytes)
+        });
+        if let Some(kept) = found {
+            kept.clock_and_kind = kept.clock_and_kind & !KIND_MASK | kind as u64;
+        }
+    }
+
     /// The numbers of the events there are.
     pub(crate) fn numbers(&self) -> Range<u64> {
         self.next - self.events.len() as u64..self.next
@@ -243,6 +264,31 @@ mod tests {
             assert_eq!(
                 (told.clock, told.ptr, told.bytes),
                 (1 << 50, range.start, range.bytes)
+            );
+        }
+    }
+
+    #[test]
+    fn the_last_allocation_of_a_range_is_told_as_something_else_wherever_the_ring_begins() {
+        let range = |bytes| DeviceRange {
+            start: DevicePtr::new(4096),
+            bytes,
+        };
+        for pushed_before in 0..6 {
+            let mut ring = EventRing::new(4);
+            for bytes in (0..pushed_before).chain([7, 8, 9]) {
+                ring.push(MemoryEventKind::Allocated, range(bytes), None);
+            }
+            ring.retell_allocation(range(8), MemoryEventKind::PlanBegun);
+            let told = ring.to_vec();
+            let [.., before, retold, after] = told.as_slice() else {
+                panic!("four are kept");
+            };
+            assert_eq!((retold.kind, retold.bytes), (MemoryEventKind::PlanBegun, 8));
+            assert_eq!(retold.clock, before.clock + 2);
+            assert_eq!(
+                [before, after].map(|other| other.kind),
+                [MemoryEventKind::Allocated; 2]
             );
         }
     }

@@ -24,13 +24,19 @@
 //!   them, waits for them, or departs, by the rules of `reuse.rs` and the pool's [`CrossLane`](crate::CrossLane).
 //! - What a region is given back with is what was used of it.
 //!
+//! # What is remembered
+//! What is served and given back goes into a ring of events beside the pool's ([`Planned::snapshot`] has both, in their order). A region
+//! itself is told as a plan that begins and ends, not as memory that a program got.
+//!
 //! # Protocol
 //! One lock around the plan's state, never held while the pool is asked for memory, which may call the source and the program's
 //! own callback. It is held while parts of a region are given back, which takes the lock of the pool's books and no other: the
 //! order is this lock, then the books.
 
+mod letting_go;
 mod recording;
 mod serving;
+mod snapshot;
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -39,17 +45,19 @@ use std::sync::Arc;
 use piton_driver::DevicePtr;
 use piton_plan::{Plan, Recorder};
 use piton_sync::Mutex;
+use piton_sync::atomic::Ordering;
 use piton_timeline::Frontier;
 
 use crate::adaptor::MemoryPool;
 use crate::allocation::{Allocation, AllocationInfo, PoolId};
 use crate::error::{AllocError, FreeError, FreeErrorKind, ServeError};
+use crate::events::{EventRing, MemoryEventKind};
 use crate::pool::DevicePool;
 use crate::request::Request;
 use crate::reuse;
 use crate::stats::PoolStats;
 use recording::Recording;
-use serving::{Asked, PartState, Served, Serving};
+use serving::{Asked, Served, Serving};
 
 /// What departs in a step before the plan is let go: one part in so many of the region.
 const SPILL: u64 = 100;
@@ -95,7 +103,7 @@ pub struct Planned {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     recording: Option<Recording>,
     plan: Option<Arc<Plan>>,
@@ -108,6 +116,8 @@ struct State {
     detached: HashMap<DevicePtr, Detached>,
     /// Regions taken so far.
     regions: u32,
+    /// What was served and given back last, at the clock of the pool's own events.
+    events: EventRing,
     stats: PlannedStats,
 }
 
@@ -140,10 +150,21 @@ impl Planned {
     #[must_use]
     pub fn new(pool: Arc<DevicePool>) -> Self {
         let id = PoolId(std::hash::RandomState::new().hash_one(Arc::as_ptr(&pool).addr()));
+        let state = State {
+            recording: None,
+            plan: None,
+            refused: 0,
+            was_let_go: false,
+            serving: None,
+            detached: HashMap::new(),
+            regions: 0,
+            events: EventRing::new(pool.settings.events),
+            stats: PlannedStats::default(),
+        };
         Self {
             pool,
             id,
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
     }
 
@@ -265,41 +286,10 @@ impl Planned {
             self.give_to_pool(region, Frontier::new());
             return Ok(());
         }
+        self.pool.note_plan_begun(&region);
         state.regions = state.regions.wrapping_add(1);
         state.serving = Some(Serving::new(self.id, state.regions, region, plan));
         Ok(())
-    }
-
-    /// Gives the region back: what is free at once, what is live as allocations of the pool. The plan stays.
-    fn let_go(&self, state: &mut State) {
-        let Some(serving) = state.serving.take() else {
-            return;
-        };
-        let parts = serving.parts(self.pool.timeline());
-        let mut rest = Some(serving.into_region());
-        for part in parts {
-            let Some(whole) = rest.take() else { return };
-            match self.pool.split(whole, part.bytes) {
-                Ok((cut, behind)) => {
-                    rest = behind;
-                    match part.state {
-                        PartState::Free(uses) => self.give_to_pool(cut, uses),
-                        PartState::Live(asked) => {
-                            let block = Detached { inside: cut, asked };
-                            state.detached.insert(block.inside.ptr(), block);
-                        }
-                    }
-                }
-                // Cannot be: the region is live and the parts lie in it. What is left of it stays allocated.
-                Err(_whole) => {
-                    debug_assert!(false, "a region is cut along its plan");
-                    return;
-                }
-            }
-        }
-        if let Some(rest) = rest {
-            self.give_to_pool(rest, Frontier::new());
-        }
     }
 
     fn give_to_pool(&self, allocation: Allocation, uses: Frontier) {
@@ -317,6 +307,7 @@ impl Planned {
         let serving = state.serving.as_mut()?;
         match serving.take(request, &self.pool) {
             Served::Placed(allocation) => {
+                self.note(&mut state.events, MemoryEventKind::Allocated, &allocation);
                 state.stats.served += 1;
                 state.stats.waits += u64::from(!allocation.wait().is_empty());
                 if let Some(recording) = &mut state.recording {
@@ -334,6 +325,13 @@ impl Planned {
                 None
             }
         }
+    }
+
+    /// Remembers what became of a block of a plan. Its memory was the pool's before, and will be: the pool's clock puts that in order.
+    #[inline]
+    fn note(&self, events: &mut EventRing, kind: MemoryEventKind, block: &Allocation) {
+        let clock = self.pool.fronts.pulse.clock.load(Ordering::Relaxed);
+        events.push_at(clock, kind, block.range(), block.lane());
     }
 
     /// Asks the pool, and once more without a region if it has no memory.
@@ -356,15 +354,17 @@ impl Planned {
 
     /// Takes a block of a plan back.
     fn free_planned(&self, allocation: Allocation, uses: Frontier) -> Result<(), FreeError> {
-        let mut state = self.state.lock();
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
         let serving = state.serving.as_mut();
         if serving
             .is_some_and(|serving| serving.give_back(&allocation, &uses, self.pool.timeline()))
         {
+            self.note(&mut state.events, MemoryEventKind::Freed, &allocation);
             return Ok(());
         }
         let detached = state.detached.remove(&allocation.ptr());
-        drop(state);
+        drop(guard);
         match detached {
             Some(block) => self.pool.free(block.inside, uses),
             None => Err(FreeError {

@@ -1,63 +1,115 @@
-//! Cutting what is allocated: one allocation becomes two, without anything being freed in between.
+//! Taking a region apart that was served from: its parts become the pool's one by one, without anything being freed in between.
+//!
+//! A part that a block has is an allocation of the pool from then on, just as large as was asked for, and no event is told of it:
+//! it was handed out before and still is. What nobody has goes where freed memory goes.
 
-use piton_driver::DevicePtr;
+use piton_driver::{DevicePtr, DeviceRange};
 use piton_suballoc::Chunk;
 
 use crate::allocation::{About, Allocation};
 use crate::books::Books;
+use crate::events::MemoryEventKind;
 use crate::lookup::Record;
 use crate::pool::DevicePool;
+use crate::request::Request;
+use crate::reuse::Disposal;
+
+/// What a part is from then on.
+#[derive(Debug)]
+pub(crate) enum CutOff {
+    /// Free memory.
+    Free(Disposal),
+    /// What was handed out for this request.
+    Live(Request),
+}
 
 impl DevicePool {
-    /// Cuts an allocation of this pool, for no lane, behind its first `bytes` bytes; there is no second part if it has no more.
-    /// Given back unchanged if it is not live, too short, or `bytes` is no multiple of the pool's alignment. Takes the books'
-    /// lock and nothing else.
-    pub(crate) fn split(
+    /// Cuts the first `bytes` bytes off an allocation of this pool, for no lane and without pending uses: a multiple of the
+    /// alignment. Returns the part, if it is live, and what is behind it, if there is more. Given back unchanged if it is not live
+    /// or too short. Takes the books' lock and nothing else.
+    pub(crate) fn cut_off(
         &self,
-        allocation: Allocation,
+        whole: Allocation,
         bytes: u64,
-    ) -> Result<(Allocation, Option<Allocation>), Allocation> {
-        let is_plain = allocation.lane().is_none() && allocation.others.is_none();
+        part: CutOff,
+    ) -> Result<(Option<Allocation>, Option<Allocation>), Allocation> {
+        let is_plain = whole.lane().is_none() && whole.others.is_none();
         let fits = bytes > 0 && bytes.is_multiple_of(self.settings.unit);
-        if allocation.pool != self.id || !is_plain || !fits {
-            return Err(allocation);
+        if whole.pool != self.id || !is_plain || !fits {
+            return Err(whole);
         }
-        self.books.lock().split(allocation, bytes)
+        let request = match &part {
+            // What rounding added stays known as padding, as far as the index knows any.
+            CutOff::Live(request) if bytes - request.bytes < self.settings.unit => *request,
+            CutOff::Live(request) => Request { bytes, ..*request },
+            CutOff::Free(_) => Request::new(bytes),
+        };
+        let mut books = self.books.lock();
+        let Ok((chunk, behind)) = books.index.cut(whole.id, request.bytes) else {
+            return Err(whole);
+        };
+        books.directory.withdraw(whole.id);
+        books.allocations -= 1;
+        let left = books.live - whole.bytes;
+        books.set_live(left);
+        let rest = behind.zip(whole.ptr.checked_add(chunk.bytes));
+        let rest = rest.map(|(rest, ptr)| {
+            let request = Request::new(rest.bytes);
+            books.own_part(&whole, &rest, ptr, &request)
+        });
+        let part = match part {
+            CutOff::Live(_) => Some(books.own_part(&whole, &chunk, whole.ptr, &request)),
+            CutOff::Free(disposal) => {
+                let is_live = books.dispose(chunk.id, chunk.bytes, whole.region(), disposal);
+                debug_assert!(is_live, "it was just cut");
+                None
+            }
+        };
+        Ok((part, rest))
+    }
+
+    /// Says in the list of events that a plan is served from an allocation, which was no program's request.
+    pub(crate) fn note_plan_begun(&self, region: &Allocation) {
+        let mut books = self.books.lock();
+        let range = region.range();
+        books
+            .events
+            .retell_allocation(range, MemoryEventKind::PlanBegun);
+    }
+
+    /// Says in the list of events that it is not any more.
+    pub(crate) fn note_plan_ended(&self, region: DeviceRange) {
+        self.books
+            .lock()
+            .note(MemoryEventKind::PlanEnded, region, None);
     }
 }
 
 impl Books {
-    fn split(
-        &mut self,
-        whole: Allocation,
-        bytes: u64,
-    ) -> Result<(Allocation, Option<Allocation>), Allocation> {
-        let Ok((head, rest)) = self.index.cut(whole.id, bytes) else {
-            return Err(whole);
-        };
-        self.note_taken_back(&whole);
-        let behind = whole.ptr.checked_add(head.bytes);
-        let head = self.part_of(&whole, &head, whole.ptr);
-        let rest = rest.zip(behind);
-        let rest = rest.map(|(rest, ptr)| self.part_of(&whole, &rest, ptr));
-        Ok((head, rest))
-    }
-
     /// A part of what was one allocation, as an allocation.
-    fn part_of(&mut self, whole: &Allocation, chunk: &Chunk, ptr: DevicePtr) -> Allocation {
+    fn own_part(
+        &mut self,
+        whole: &Allocation,
+        chunk: &Chunk,
+        ptr: DevicePtr,
+        request: &Request,
+    ) -> Allocation {
         let record = Record {
             ptr,
-            bytes: chunk.bytes,
-            lane: whole.lane(),
-            tag: whole.tag(),
+            bytes: request.bytes,
+            lane: request.lane,
+            tag: request.tag,
         };
-        self.note_handed_out(chunk, &record);
+        self.directory.publish(chunk.id, chunk.offset, &record);
+        self.allocations += 1;
+        self.set_live(self.live + request.bytes);
+        let padding = chunk.bytes - request.bytes;
         Allocation {
             pool: whole.pool,
             id: chunk.id,
             ptr,
-            bytes: chunk.bytes,
-            about: About::new(whole.region(), 0, whole.lane(), whole.tag()),
+            bytes: request.bytes,
+            about: About::new(whole.region(), padding, request.lane, request.tag),
             own: whole.own,
             others: None,
         }

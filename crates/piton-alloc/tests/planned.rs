@@ -12,8 +12,8 @@ mod source;
 use std::sync::Arc;
 
 use piton_alloc::{
-    Allocation, DevicePool, FreeErrorKind, MemoryPool, MemoryPoolConfig, Planned, PoolLimit,
-    Request, ServeError,
+    Allocation, ChunkState, DevicePool, FreeErrorKind, MemoryEventKind, MemoryPool,
+    MemoryPoolConfig, Planned, PoolLimit, Request, ServeError, Tag,
 };
 use piton_plan::PlaceConfig;
 use piton_timeline::{Frontier, Lane, Timeline};
@@ -259,4 +259,65 @@ fn what_is_carried_over_is_found_a_place_in_the_region_in_the_third_step() {
     assert_eq!((stats.served, stats.departed), (4, 0));
     let last = carried.take().unwrap();
     pool.free(last, Frontier::new()).unwrap();
+}
+
+#[test]
+fn what_is_served_is_in_the_list_of_events_and_the_region_is_told_block_by_block() {
+    let Fixture { timeline, pool, .. } = fixture(64 * GRANULE);
+    let lane = timeline.register(None).unwrap();
+    serve(&pool, || drop(step(&pool, &lane)));
+    let before = pool.snapshot().events.len();
+    let kept = pool
+        .allocate(Request::new(2 * GRANULE - 100).on(lane.id()).tagged(Tag(7)))
+        .unwrap();
+    let large = allocate(&pool, 6, &lane);
+    let use_of_large = lane.submit(1);
+    let place = large.ptr();
+    pool.free(large, Frontier::from(use_of_large)).unwrap();
+    let snapshot = pool.snapshot();
+    let told: Vec<_> = snapshot.events[before..]
+        .iter()
+        .map(|event| (event.kind, event.ptr, event.bytes, event.lane))
+        .collect();
+    let (got, back) = (MemoryEventKind::Allocated, MemoryEventKind::Freed);
+    let mine = Some(lane.id());
+    assert_eq!(
+        told,
+        [
+            (got, kept.ptr(), 2 * GRANULE - 100, mine),
+            (got, place, 6 * GRANULE, mine),
+            (back, place, 6 * GRANULE, mine),
+        ]
+    );
+    let chunks = snapshot.blocks.iter().flat_map(|block| &block.chunks);
+    let mut region: Vec<_> = chunks
+        .filter(|chunk| chunk.ptr == kept.ptr() || chunk.ptr == place)
+        .map(|chunk| (chunk.bytes, chunk.state))
+        .collect();
+    region.sort_by_key(|(bytes, _)| *bytes);
+    let pending = ChunkState::Pending { lane: Some(0) };
+    assert_eq!(
+        region,
+        [
+            (2 * GRANULE, ChunkState::Live { padding: 100 }),
+            (6 * GRANULE, pending),
+        ]
+    );
+    // A region that is let go is told so, and what lives on is the pool's, as large as it was asked for.
+    pool.stop_serving();
+    assert_eq!(pool.stats().live, 2 * GRANULE - 100);
+    assert_eq!(pool.lookup(kept.ptr()).unwrap().tag, Some(Tag(7)));
+    pool.free(kept, Frontier::new()).unwrap();
+    let kinds: Vec<_> = pool
+        .snapshot()
+        .events
+        .iter()
+        .map(|event| event.kind)
+        .collect();
+    let begun = kinds
+        .iter()
+        .filter(|kind| **kind == MemoryEventKind::PlanBegun);
+    assert_eq!(begun.count(), 1);
+    assert!(kinds.ends_with(&[MemoryEventKind::PlanEnded, back]));
+    assert!(pool.check().unwrap());
 }

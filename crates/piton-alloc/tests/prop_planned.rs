@@ -171,6 +171,7 @@ fn run(config: MemoryPoolConfig, recorded: &[Act], steps: &[Step]) {
             Step::Fail(call) => world.source.fail_call(*call),
         }
     }
+    world.compare_events();
     world.planned.as_ref().unwrap().stop_serving();
     world.finish();
 }

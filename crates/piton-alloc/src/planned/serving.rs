@@ -258,6 +258,10 @@ impl Serving {
         parts
     }
 
+    pub(super) fn start(&self) -> DevicePtr {
+        self.region.ptr()
+    }
+
     pub(super) fn into_region(self) -> Allocation {
         self.region
     }

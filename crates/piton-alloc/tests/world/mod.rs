@@ -5,11 +5,12 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use piton_alloc::{
-    AddressLookup, AllocError, Allocation, DevicePool, MemoryPool, MemoryPoolConfig, Planned,
-    Request,
+    AddressLookup, AllocError, Allocation, DevicePool, MemoryEventKind, MemoryPool,
+    MemoryPoolConfig, Planned, Request,
 };
 use piton_timeline::{Frontier, Lane, Timeline, Timepoint};
 
@@ -228,6 +229,7 @@ impl World {
 
     /// Gives everything back; then nothing may be left.
     pub(crate) fn finish(mut self) {
+        self.compare_events();
         while !self.live.is_empty() {
             self.free(0, Uses { lanes: 0 });
         }
@@ -243,6 +245,31 @@ impl World {
         self.source.fail_no_call();
         drop((self.planned, self.pool));
         assert_eq!(self.source.reservations(), 0);
+    }
+
+    /// What the list of events says to be live is live, if nothing has left the list.
+    pub(crate) fn compare_events(&self) {
+        let snapshot = match &self.planned {
+            Some(planned) => planned.snapshot(),
+            None => self.pool.snapshot(),
+        };
+        let mut told = HashMap::new();
+        for event in &snapshot.events {
+            match event.kind {
+                MemoryEventKind::Allocated => {
+                    let before = told.insert(event.ptr, (event.bytes, event.lane));
+                    assert_eq!(before, None, "handed out twice: {event:?}");
+                }
+                MemoryEventKind::Freed => {
+                    let before = told.remove(&event.ptr);
+                    assert_eq!(before, Some((event.bytes, event.lane)), "{event:?}");
+                }
+                _ => {}
+            }
+        }
+        let live = self.live.iter();
+        let live = live.map(|live| (live.ptr(), (live.bytes(), live.lane())));
+        assert_eq!(told, live.collect());
     }
 
     fn audit(&self) {
