@@ -3,8 +3,9 @@
 //! The targets are a workspace of their own under `fuzz/`, built by cargo-fuzz on the nightly toolchain because
 //! they need the compiler's coverage counters. Where either is absent the command says which, and skips.
 //!
-//! Built without the address sanitizer: the crates under test forbid unsafe code, so all it could do is to make the
-//! build longer and the runs shorter. Targets run beside each other, one a core.
+//! Built without the address sanitizer: the crates under test forbid unsafe code, or use it for promises about a device
+//! and touch no memory by it, so all it could do is to make the build longer and the runs shorter. Targets run beside each
+//! other, one a core.
 
 use std::panic::resume_unwind;
 use std::path::Path;

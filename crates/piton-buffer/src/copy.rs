@@ -23,8 +23,19 @@ impl Stream {
         src: PinnedBuffer<T>,
         dst: impl Into<DeviceSliceMut<'a, T>>,
     ) -> Result<Transfer<PinnedBuffer<T>>, BufferError> {
-        let dst = dst.into();
-        self.same_host(&src)?;
+        self.upload(&src, dst.into())?;
+        Ok(Transfer::new(src, self.raw().record()))
+    }
+
+    /// The same for a buffer that stays where it is, and that nobody writes until the copy has ended: by a shared reference nobody
+    /// can, and who has it for himself again has waited.
+    #[track_caller]
+    pub(crate) fn upload<T: Pod>(
+        &self,
+        src: &PinnedBuffer<T>,
+        dst: DeviceSliceMut<'_, T>,
+    ) -> Result<(), BufferError> {
+        self.same_host(src)?;
         check_lengths(src.len() as u64, dst.len())?;
         let command = Command::CopyToDevice {
             dst: dst.ptr(),
@@ -37,7 +48,7 @@ impl Stream {
         // behind the use noted below. The device end is ordered, and kept alive by the use noted in it.
         let point = unsafe { self.submit_ordered(ordered, &command)? };
         src.note_read(point);
-        Ok(Transfer::new(src, self.raw().record()))
+        Ok(())
     }
 
     /// Copies from the device to a page-locked buffer. The buffer moves into the copy and comes back with it.

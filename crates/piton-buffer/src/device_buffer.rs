@@ -43,6 +43,26 @@ impl<T: Pod> DeviceBuffer<T> {
         self.memory.context.id()
     }
 
+    /// The same memory as bytes.
+    pub fn into_bytes(self) -> DeviceBuffer<u8> {
+        // Does not overflow: the buffer was allocated.
+        let len = self.len * size_of::<T>() as u64;
+        DeviceBuffer::new(self.memory, len)
+    }
+
+    /// The same memory as elements of another type.
+    ///
+    /// # Errors
+    /// The buffer itself, where it is no whole number of such elements or not aligned for them.
+    pub fn into_elements<U: Pod>(self) -> Result<DeviceBuffer<U>, Box<Self>> {
+        let (bytes, each) = (self.len * size_of::<T>() as u64, size_of::<U>() as u64);
+        let is_whole = each > 0 && bytes.is_multiple_of(each);
+        if !is_whole || !self.ptr().is_aligned_to(align_of::<U>() as u64) {
+            return Err(Box::new(self));
+        }
+        Ok(DeviceBuffer::new(self.memory, bytes / each))
+    }
+
     /// Its address, for looking at.
     pub fn ptr(&self) -> DevicePtr {
         self.memory.ptr()

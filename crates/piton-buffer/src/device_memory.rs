@@ -9,7 +9,8 @@ use std::sync::Arc;
 /// Memory that is given back, in stream order, when it is dropped.
 ///
 /// # Invariants
-/// 1. `allocation` is `Some` until drop. Its memory is nobody else's until the pool has it back.
+/// 1. `allocation` is `Some` until drop, but while the memory is suspended: then nobody but `suspended.rs` has this value. Its
+///    memory is nobody else's until the pool has it back.
 /// 2. `uses` covers every command that names the memory and may not have ended, and the work that must end
 ///    before the memory may be used at all.
 #[derive(Debug)]
@@ -62,6 +63,21 @@ impl DeviceMemory {
         };
         prepared?;
         Ok(memory)
+    }
+
+    /// Takes the memory out, to be suspended.
+    pub(crate) fn take(&mut self) -> Option<Allocation> {
+        self.allocation.take()
+    }
+
+    /// Puts back what was [taken](Self::take).
+    pub(crate) fn put_back(&mut self, allocation: Allocation) {
+        self.allocation = Some(allocation);
+    }
+
+    /// The pool it goes back to.
+    pub(crate) fn pool(&self) -> &Arc<DevicePool> {
+        &self.pool
     }
 
     /// All of it.

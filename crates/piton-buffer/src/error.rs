@@ -1,6 +1,6 @@
 //! Why a safe operation was refused.
 
-use piton_alloc::{AllocError, ConfigError};
+use piton_alloc::{AllocError, ConfigError, ResumeErrorKind, SuspendErrorKind};
 use piton_driver::{DeviceId, DeviceRange, DriverError, Parameter};
 use piton_graph::GraphError;
 use piton_pinned::PinnedError;
@@ -19,6 +19,12 @@ pub enum BufferError {
     /// The memory pool's configuration contradicts itself or the device.
     #[error(transparent)]
     MemoryConfig(#[from] ConfigError),
+    /// Buffers were not suspended.
+    #[error(transparent)]
+    Suspend(#[from] SuspendErrorKind),
+    /// Buffers were not resumed.
+    #[error(transparent)]
+    Resume(#[from] ResumeErrorKind),
     /// The pool of page-locked memory could not.
     #[error(transparent)]
     Pinned(#[from] PinnedError),

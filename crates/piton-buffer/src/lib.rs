@@ -23,6 +23,7 @@
 //! | name a part of them | [`DeviceBuffer::slice`], [`DeviceSlice`], [`DeviceSliceMut`] |
 //! | hold elements a device can copy by itself | [`Stream::pinned`], [`PinnedBuffer`] |
 //! | have a device copy elements that the program has already | [`Stream::register`], [`PinnedBuffer::into_boxed_slice`] |
+//! | let a device have its pages back for a while, and keep addresses and contents | [`Stream::suspend`], [`Stream::resume`] |
 //! | launch a kernel | [`Stream::launch`], [`KernelLaunch`] |
 //! | load kernels, once | [`DeviceContext::load`], [`LoadedModule`] |
 //! | copy and get the host memory back | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
@@ -62,6 +63,7 @@ mod private_pool;
 mod recovery;
 mod semaphores;
 mod stream;
+mod suspended;
 mod transfer;
 mod uses;
 mod witness;
@@ -79,4 +81,5 @@ pub use modules::{LoadedModule, MAX_MODULES, ModuleCache};
 pub use pinned_buffer::PinnedBuffer;
 pub use private_pool::PrivatePool;
 pub use stream::Stream;
+pub use suspended::{KeptIn, ResumeFailed, SuspendFailed, SuspendedBuffers};
 pub use transfer::{Transfer, TransferFailed};

@@ -106,6 +106,7 @@
 //! | notice work that hangs, and end it | [`Runtime::watchdog`], [`Watchdog`] |
 //! | see what ran when, in Perfetto | [`Device::start_trace`], [`Device::finish_trace`], [`write_chrome_trace`] |
 //! | keep memory to a part of a program, or to a graph | [`Device::private_pool`], [`Stream::allocate_from`], [`GraphRecorder::keep_scratch_in`] |
+//! | let the device have a sleeping program's pages, and keep addresses and contents | [`Stream::suspend`], [`Stream::resume`] |
 //! | give idle memory back, at once or beside the work | [`DevicePool::trim`](piton_alloc::DevicePool::trim) and [`shrink_to`](piton_alloc::DevicePool::shrink_to) of [`Device::memory`] |
 //! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
 //!
@@ -137,8 +138,9 @@ pub use runtime::Runtime;
 pub use piton_alloc::{MemoryPoolConfig, PoolLimit, PoolStats};
 pub use piton_buffer::{
     BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphLaunch,
-    GraphRecorder, GraphSlice, GraphSliceMut, KernelLaunch, PinnedBuffer, PrivatePool, ReadyGraph,
-    Replay, ScratchBuffer, Stream, Transfer, TransferFailed, Word,
+    GraphRecorder, GraphSlice, GraphSliceMut, KeptIn, KernelLaunch, PinnedBuffer, PrivatePool,
+    ReadyGraph, Replay, ResumeFailed, ScratchBuffer, Stream, SuspendFailed, SuspendedBuffers,
+    Transfer, TransferFailed, Word,
 };
 pub use piton_driver::{
     Comparison, ComputeUnitSet, DeviceId, DeviceInfo, DriverError, ErrorKind, ExecutionRecord,
