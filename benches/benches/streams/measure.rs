@@ -2,7 +2,8 @@
 //!
 //! One sample is the mean time of a batch of operations timed together: reading the clock costs about as much as the
 //! shorter operations, so those are timed by the batch and the table says how many there are in one. Their p99 is then
-//! that of batch means: a single slow operation shows by a batch's share of it.
+//! that of batch means: a single slow operation shows by a batch's share of it. What reading the clock takes itself is taken
+//! off each sample.
 //!
 //! What is compared takes turns: each is measured in [`TURNS`] parts, every time with new streams and threads, so that
 //! a machine that slows down, or a lucky address, is shared by all.
@@ -68,6 +69,8 @@ pub(crate) struct Quantiles {
 pub(crate) struct Samples {
     values: Vec<f64>,
     batch: u32,
+    /// What the clock takes of each sample.
+    clock: Duration,
 }
 
 impl Samples {
@@ -83,8 +86,9 @@ impl Samples {
         self.push(started.elapsed());
     }
 
-    /// Notes how long one batch took.
+    /// Notes how long one batch took by the clock.
     pub(crate) fn push(&mut self, took: Duration) {
+        let took = took.saturating_sub(self.clock);
         self.values
             .push(took.as_secs_f64() * 1e9 / f64::from(self.batch));
     }
@@ -127,6 +131,7 @@ fn rounds(effort: Effort, batch: u32, round: &mut impl FnMut(&mut Samples)) -> S
     let mut samples = Samples {
         values: Vec::with_capacity(effort.samples + 4096),
         batch,
+        clock: clock(),
     };
     let started = Instant::now();
     while samples.values.len() < effort.samples && started.elapsed() < effort.limit {
@@ -143,9 +148,10 @@ pub(crate) fn spin_for(time: Duration) {
     }
 }
 
-/// What timing adds to a sample: the clock read twice.
-pub(crate) fn clock(effort: Effort) -> Quantiles {
-    sample(effort, 1, |samples| samples.time(|| ())).quantiles()
+/// What timing adds to a sample, by the quickest of many that time nothing.
+pub(crate) fn clock() -> Duration {
+    let nothing = || Instant::now().elapsed();
+    (0..1000).map(|_| nothing()).min().unwrap_or_default()
 }
 
 /// What the loop around operations adds to each.

@@ -68,8 +68,8 @@ pub(crate) struct Report {
     /// What the system says of its load; a run of its own accounts for one or two.
     pub(crate) load_before: String,
     pub(crate) load_after: String,
-    /// What reading the clock twice adds to each sample.
-    pub(crate) clock: Quantiles,
+    /// What reading the clock adds to a sample, in nanoseconds; it was taken off.
+    pub(crate) clock: f64,
     /// What the loop adds to each operation.
     pub(crate) repetition: Quantiles,
     pub(crate) rows: Vec<Row>,
@@ -79,9 +79,9 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn print(&self) {
         println!(
-            "Nanoseconds an operation. N x M: N samples of M operations timed together. A sample \
-             includes {} ns of the clock, an operation {} ns of the loop. In brackets: baseline over piton.",
-            figure(self.clock.p50),
+            "Nanoseconds an operation. N x M: N samples of M operations timed together. {} ns of the clock \
+             are taken off a sample; an operation includes {} ns of the loop. In brackets: baseline over piton.",
+            figure(self.clock),
             figure(self.repetition.p50),
         );
         let workers = self.workers.unwrap_or_else(|| {

@@ -84,6 +84,7 @@ mod machine;
 mod memory;
 mod memory_wait;
 mod module;
+mod moments;
 mod movement;
 mod pace;
 mod parameters;

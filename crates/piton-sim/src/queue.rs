@@ -31,6 +31,7 @@ use crate::{
     front::FrontMark,
     graph::ReplayPlace,
     kept::Kept,
+    moments::Moments,
     parameters::{Claimed, ParameterRing},
     progress::{Due, Progress},
     ready::BANDS,
@@ -49,16 +50,13 @@ use piton_sync::{
     CachePadded, Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
-use std::{collections::VecDeque, sync::Arc, task::Waker};
+use std::{sync::Arc, task::Waker};
 
 /// The priorities a simulated device knows, one a band.
 pub(crate) const PRIORITIES: PriorityRange = PriorityRange {
     highest: Priority(-2),
     lowest: Priority(0),
 };
-
-/// Ends in virtual time that a queue remembers.
-const REMEMBERED_ENDS: usize = 4096;
 
 /// Who is woken when a queue or semaphore gets to a number.
 #[derive(Debug)]
@@ -111,7 +109,7 @@ pub(crate) struct Consumer {
 struct Times {
     /// When the last command ended.
     latest: u64,
-    ends: VecDeque<(u64, u64)>,
+    ends: Moments,
     /// The copy at the front, while it is under way. Only the owner of the front changes it.
     flow: Option<Flowing>,
 }
@@ -200,14 +198,13 @@ impl QueueCore {
         }
     }
 
-    /// When `position` ended, in virtual time; its own latest time where that is forgotten.
+    /// When `position` ended, in virtual time, as far as [`Moments`] go back; its latest time where it has not.
     pub(crate) fn ended_at(&self, position: u64) -> u64 {
         let times = self.times.lock();
         let Some(times) = &*times else {
             return 0;
         };
-        let at = times.ends.partition_point(|(ended, _)| *ended < position);
-        times.ends.get(at).map_or(times.latest, |(_, time)| *time)
+        times.ends.of(position).unwrap_or(times.latest)
     }
 
     /// The copy at the front, while it is under way in virtual time.
@@ -225,10 +222,7 @@ impl QueueCore {
         let mut times = self.times.lock();
         let times = times.get_or_insert_default();
         times.latest = time;
-        times.ends.push_back((position, time));
-        if times.ends.len() > REMEMBERED_ENDS {
-            times.ends.pop_front();
-        }
+        times.ends.note(position, time);
     }
 
     /// Ends the stall with this ticket, if it is still on, by making the queue ready.

@@ -6,6 +6,7 @@
 use crate::{
     deadlock,
     device::SimDevice,
+    moments::Moments,
     presence::{self, Presence},
     progress::Progress,
     queue::{QueueCore, Watcher},
@@ -41,8 +42,8 @@ pub(crate) struct SemaphoreCore {
     /// Nobody has a handle any more.
     is_closed: AtomicBool,
     pub(crate) progress: Progress<Watcher>,
-    /// Value and the virtual time it was raised to that, in order of both. Also orders raises.
-    raises: Mutex<Vec<(u64, u64)>>,
+    /// When it was raised, in virtual time alone. Also orders raises.
+    raises: Mutex<Moments>,
     signals: Mutex<Vec<Signal>>,
 }
 
@@ -55,7 +56,7 @@ impl SemaphoreCore {
             return false;
         }
         if engine.is_virtual() {
-            raises.push((value, time));
+            raises.note(value, time);
         }
         let due = self.progress.advance(value);
         drop(raises);
@@ -67,9 +68,7 @@ impl SemaphoreCore {
 
     /// When the counter got to `value`, in virtual time.
     pub(crate) fn raised_at(&self, value: u64) -> u64 {
-        let raises = self.raises.lock();
-        let at = raises.partition_point(|(raised, _)| *raised < value);
-        raises.get(at).map_or(0, |(_, time)| *time)
+        self.raises.lock().of(value).unwrap_or(0)
     }
 
     /// A signal is about to be published. Whoever waits for it lends its urgency; and it may be what closes a circle of
