@@ -50,7 +50,7 @@ pub struct MemoryPoolConfig {
     /// With virtual addressing, requests below so many bytes keep to pages of their own; 0 for none. `None` chooses by
     /// the limit.
     pub small_below: Option<u64>,
-    /// How many of the last events the pool remembers for snapshots, and the front of each lane besides, at 48 bytes each;
+    /// How many of the last events the pool remembers for snapshots, and the front of each lane besides, at 32 bytes each;
     /// 0 for none.
     pub events: u32,
     /// Most bytes that a lane keeps at hand of what it freed, to be had by it without the pool's lock; 0 for none. They are
@@ -309,7 +309,7 @@ fn limit_bytes(limit: PoolLimit, capacity: u64, multiple: u64) -> Result<u64, Co
     let bytes = match limit {
         PoolLimit::Device => capacity,
         PoolLimit::Bytes(bytes) => bytes,
-        PoolLimit::Percent(percent @ 1..=100) => capacity / 100 * u64::from(percent),
+        PoolLimit::Percent(percent @ 1..=100) => share_of(capacity, percent),
         PoolLimit::Percent(given) => return Err(ConfigError::LimitPercent { given }),
     };
     if bytes > capacity || bytes < multiple {
@@ -320,6 +320,13 @@ fn limit_bytes(limit: PoolLimit, capacity: u64, multiple: u64) -> Result<u64, Co
         });
     }
     Ok(bytes)
+}
+
+/// Exact, so that 100 per cent is all of it.
+fn share_of(bytes: u64, percent: u32) -> u64 {
+    let (whole, rest) = (bytes / 100, bytes % 100);
+    let percent = u64::from(percent);
+    whole * percent + rest * percent / 100
 }
 
 fn block_bytes(given: Option<u64>, limit: u64, multiple: u64) -> Result<u64, ConfigError> {

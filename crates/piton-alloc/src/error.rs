@@ -1,5 +1,7 @@
 //! Why the pool refused. All sizes are bytes.
 
+use std::fmt;
+
 use piton_driver::DriverError;
 use piton_timeline::Timepoint;
 use thiserror::Error;
@@ -198,8 +200,9 @@ pub enum AllocError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "out of device memory: {requested} bytes requested ({rounded} with rounding); {held} held of a limit of {limit}: \
-     {live} live + {padding} padding + {cached} cached (largest hole {largest_hole}, stealable {stealable}) + {pending} pending{}; {recovery}",
-    ByLane(.pending_on)
+     {live} live + {padding} padding + {cached} cached (largest hole {largest_hole}, stealable {stealable}) + {pending} pending{}{}; {recovery}",
+    ByLane(.pending_on),
+    Elsewhere { in_transit: *.in_transit, suspended: *.suspended }
 )]
 pub struct FullNow {
     /// Bytes asked for.
@@ -222,12 +225,34 @@ pub struct FullNow {
     pub pending: u64,
     /// The same, by the lane that used them last.
     pub pending_on: Vec<Pending>,
+    /// Bytes of pages and Blocks that nobody has for the moment: on their way to or from the source, or kept to be mapped.
+    pub in_transit: u64,
+    /// Bytes of what is live that have no pages, and are not held: those of suspended allocations.
+    pub suspended: u64,
     /// Most bytes the pool may hold.
     pub limit: u64,
     /// What was tried and what each step yielded.
     pub recovery: Recovery,
     /// What the source said last, if it was asked.
     pub source_error: Option<DriverError>,
+}
+
+/// What else there is in the sum of the bytes held, as text; nothing if there is nothing else.
+struct Elsewhere {
+    in_transit: u64,
+    suspended: u64,
+}
+
+impl fmt::Display for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.in_transit > 0 {
+            write!(f, " + {} in transit", self.in_transit)?;
+        }
+        if self.suspended > 0 {
+            write!(f, " - {} suspended", self.suspended)?;
+        }
+        Ok(())
+    }
 }
 
 /// An allocation that was not freed; it is given back to the caller.

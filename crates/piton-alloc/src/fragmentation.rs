@@ -35,11 +35,13 @@ pub struct Pending {
 impl Books {
     pub(crate) fn fragmentation(&self, placement: &Placement) -> Fragmentation {
         let stats = self.stats();
-        let holes = Region::ALL.map(|region| self.index.largest_free(region.shared()));
+        let shared = Region::ALL.map(Region::shared);
+        let holes = shared.into_iter().chain([Region::IDLE]);
+        let holes = holes.map(|domain| self.index.largest_free(domain));
         Fragmentation {
             padding: stats.padding,
             cached: stats.cached,
-            largest_hole: holes.into_iter().max().unwrap_or(0),
+            largest_hole: holes.max().unwrap_or(0),
             stealable: match placement {
                 Placement::Blocks => 0,
                 Placement::Virtual(range) => self.stealable(range.page),

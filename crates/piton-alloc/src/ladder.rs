@@ -87,7 +87,7 @@ impl DevicePool {
             }
         }
         drop(turn);
-        Err(self.full_now(request, region, *recovery, refusal))
+        Err(self.full_now(request, *recovery, refusal))
     }
 
     /// Grows until `bytes` bytes are held; returns how many are.
@@ -109,7 +109,7 @@ impl DevicePool {
             Err(error) if error.is_out_of_memory() => Some(error),
             Err(error) => return Err(AllocError::Driver(error)),
         };
-        Err(self.full_now(&Request::new(short), Region::Large, recovery, refusal))
+        Err(self.full_now(&Request::new(short), recovery, refusal))
     }
 
     fn recover_in(
@@ -145,7 +145,6 @@ impl DevicePool {
     fn full_now(
         &self,
         request: &Request,
-        region: Region,
         recovery: Recovery,
         source_error: Option<DriverError>,
     ) -> AllocError {
@@ -159,10 +158,12 @@ impl DevicePool {
             live: stats.live,
             padding: stats.padding,
             cached: stats.cached,
-            largest_hole: books.index.largest_free(region.shared()),
+            largest_hole: free.largest_hole,
             stealable: free.stealable,
             pending: stats.pending,
             pending_on: free.pending,
+            in_transit: stats.in_transit,
+            suspended: stats.suspended,
             limit: self.settings.limit,
             recovery,
             source_error,

@@ -111,6 +111,21 @@ fn limits_are_within_the_device() {
 }
 
 #[test]
+fn a_hundred_per_cent_of_a_device_is_all_of_it() {
+    let limit = |percent: u32| {
+        let config = MemoryPoolConfig {
+            limit: PoolLimit::Percent(percent),
+            ..MemoryPoolConfig::default()
+        };
+        let source = Arc::new(Books::new(1023 * GRANULE));
+        let pool = DevicePool::new(source, Timeline::new(), &config).unwrap();
+        pool.limit()
+    };
+    assert_eq!(limit(100), 1023 * GRANULE);
+    assert_eq!(limit(50), 1023 * GRANULE / 2);
+}
+
+#[test]
 fn what_the_limit_makes_ineffective_is_refused() {
     let (given, limit) = (MORE, CAPACITY);
     let threshold = ConfigError::ReleaseThreshold { given, limit };

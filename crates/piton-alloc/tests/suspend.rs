@@ -8,7 +8,8 @@ mod source;
 use std::sync::Arc;
 
 use piton_alloc::{
-    Allocation, DevicePool, MemoryPoolConfig, Request, ResumeErrorKind, SuspendErrorKind, Suspended,
+    AllocError, Allocation, DevicePool, MemoryPoolConfig, Request, ResumeErrorKind,
+    SuspendErrorKind, Suspended,
 };
 use piton_driver::{DevicePtr, ErrorKind};
 use piton_timeline::{Frontier, Lane, Timeline};
@@ -130,6 +131,26 @@ fn addresses_of_suspended_memory_are_nobody_elses() {
     let big = bench.pool.resume(*refused.suspended).unwrap();
     bench.check();
     big.into_iter().for_each(|one| bench.give(one));
+}
+
+#[test]
+fn an_error_for_want_of_memory_tells_what_is_suspended() {
+    let bench = Bench::new();
+    let suspended = bench.suspend(vec![bench.take(40 * GRANULE)]);
+    let kept = bench.take(60 * GRANULE);
+    let refused = bench.pool.allocate(Request::new(8 * GRANULE)).unwrap_err();
+    let AllocError::FullNow(full) = &refused else {
+        panic!("{refused}");
+    };
+    assert_eq!(full.suspended, bench.pool.stats().suspended);
+    let sum = full.live + full.padding + full.cached + full.pending + full.in_transit;
+    assert_eq!(full.held, sum - full.suspended);
+    assert!(
+        refused.to_string().contains(" - 163840 suspended; "),
+        "{refused}"
+    );
+    bench.give(kept);
+    bench.pool.discard(suspended).unwrap();
 }
 
 #[test]
