@@ -12,8 +12,9 @@
 //! | "overdue" of a lane | [`check`](Round::check), which holds a share | the same |
 //! | `began` | `check`, under its lock | the same |
 //!
-//! A share whose lane refuses to call it is made again; refused twice, the submitting thread waits for the lane
-//! itself: the one place where a copy may block, when the device refuses the same call twice.
+//! A share whose lane refuses to call it is made again; refused twice, as by a device that is lost, it goes to a thread of its
+//! own that waits for the lane. Nobody waits where the share is made: a round is settled, and the next one launched, where a
+//! host function is dropped, and that is in the middle of a command for which the lane may be waiting.
 
 use crate::{
     engine::Engine,
@@ -22,7 +23,7 @@ use crate::{
     probe::{PREDICTED_NS, Probe},
 };
 use piton_stream::{LaneActivity, WaitsFor};
-use piton_sync::Mutex;
+use piton_sync::{Mutex, thread};
 use std::{
     mem::ManuallyDrop,
     sync::Arc,
@@ -73,7 +74,26 @@ impl Round {
                 return;
             }
         }
-        if carrier.lane.synchronize().is_ok() {
+        let share = Arc::clone(self);
+        let builder = thread::Builder::new().name("piton-copies".to_owned());
+        if builder.spawn(move || share.wait_for(number)).is_err() {
+            // The system has no thread for it: whoever launches the round must do.
+            self.wait_for(number);
+        }
+    }
+
+    /// Blocks until the lane with this number has ended, however often the wait itself is refused.
+    #[cold]
+    fn wait_for(&self, number: usize) {
+        let Some(carrier) = self.carriers().nth(number) else {
+            return;
+        };
+        while carrier.lane.query() == Ok(false) {
+            if carrier.lane.synchronize().is_err() {
+                thread::yield_now();
+            }
+        }
+        if carrier.lane.query() == Ok(true) {
             carrier.note_well();
         }
     }

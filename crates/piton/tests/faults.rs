@@ -5,8 +5,15 @@
 mod support;
 
 use piton::{
-    Grid, Machine, Runtime, RuntimeConfig, RuntimeError,
-    sim::{DeviceConfig, FaultPlan, Trigger},
+    Grid, Machine, Runtime, RuntimeConfig, RuntimeError, Stream,
+    sim::{DeviceConfig, FaultPlan, KernelDefinition, Signature, SimConfig, SimModule, Trigger},
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
 use support::{check, module, runtime, small_devices};
 
@@ -99,6 +106,70 @@ fn a_device_may_be_lost_at_any_call() {
             break;
         }
         // A device lost after its last part in the work is not missed; a wrong result would be.
+        assert!(result.map_or(true, |words| words == [42; 1024]), "loss {n}");
+    }
+}
+
+/// A kernel that has the only worker until it is let go.
+struct Hold {
+    stream: Stream,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Hold {
+    /// Returns when the worker is busy.
+    fn new(runtime: &Runtime, device: u32) -> Self {
+        let (has_begun, is_over) = (flag(), flag());
+        let (begins, ends) = (Arc::clone(&has_begun), Arc::clone(&is_over));
+        let hold = KernelDefinition::new("hold", Signature::new([]), move |_| {
+            begins.store(true, Ordering::Release);
+            while !ends.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            Ok(())
+        });
+        runtime.register(SimModule::new("hold").with(hold)).unwrap();
+        let device = runtime.device(device).unwrap();
+        let kernel = device.load("hold").unwrap().kernel("hold").unwrap();
+        let stream = device.stream("hold").unwrap();
+        stream.launch(&kernel, Grid::linear(1)).submit().unwrap();
+        while !has_begun.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        Self { stream, is_over }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        drop(self.stream.synchronize());
+    }
+}
+
+fn flag() -> Arc<AtomicBool> {
+    Arc::default()
+}
+
+/// Everything is run by the thread that waits: it settles failed copies in the middle of commands, for which others wait.
+#[test]
+fn a_device_may_be_lost_at_any_call_while_the_host_runs_everything() {
+    for n in 1.. {
+        let runtime = runtime(SimConfig {
+            workers: Some(1),
+            ..small_devices(3)
+        });
+        let hold = Hold::new(&runtime, 2);
+        let sim = runtime.sim().unwrap();
+        let plan = Trigger::LoseDevice(piton::DeviceId(n % 2), u64::from(n));
+        sim.set_faults(FaultPlan::new().with(plan));
+        let result = pipeline(&runtime);
+        drop(hold);
+        check(&runtime);
+        if sim.faults_fired() == 0 {
+            assert_eq!(result.unwrap(), [42; 1024]);
+            break;
+        }
         assert!(result.map_or(true, |words| words == [42; 1024]), "loss {n}");
     }
 }

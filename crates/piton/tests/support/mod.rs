@@ -6,7 +6,7 @@
 pub(crate) mod copies;
 
 use piton::{
-    Devices, Runtime, RuntimeConfig, SanitizerConfig,
+    Device, Devices, Runtime, RuntimeConfig, SanitizerConfig,
     sim::{DeviceConfig, KernelDefinition, Parameter, Signature, SimConfig, SimModule},
 };
 
@@ -84,7 +84,18 @@ pub(crate) fn check(runtime: &Runtime) {
     }
     for device in runtime.devices() {
         device.memory().check().unwrap();
-        device.pinned_pool().check().unwrap();
+        check_pinned(&device);
         assert!(runtime.sim().unwrap().device(device.id()).unwrap().check());
+    }
+}
+
+/// A copy that failed is settled by a thread of the runtime's, which may be giving back page-locked memory just now, and books are
+/// exact only while nobody does: what does not add up yet is looked at again.
+fn check_pinned(device: &Device) {
+    let mut looks = 0;
+    while let Err(wrong) = device.pinned_pool().check() {
+        looks += 1;
+        assert!(looks < 1_000_000, "{wrong}");
+        std::thread::yield_now();
     }
 }
