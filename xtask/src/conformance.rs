@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
+use crate::demo;
 use crate::invocation::Invocation;
 use crate::report::Report;
 use crate::workspace::Workspace;
@@ -13,7 +14,8 @@ pub(crate) const PACKAGE: &str = "piton-conformance";
 
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct Options {
-    /// Only this backend, on whatever device there is for it (all of them if not said)
+    /// Only this backend, on whatever device there is for it (all of them if not said); then the demonstration on its
+    /// devices, and what measures them, where there are such
     #[arg(long)]
     backend: Option<Backend>,
     /// Also write what was printed into this file
@@ -43,6 +45,17 @@ impl Backend {
             Self::Ascend => "ascend",
         }
     }
+
+    /// Whether the demonstration runs on it, and only where there is a device.
+    const fn is_of_a_vendor(self) -> bool {
+        matches!(self, Self::Opencl | Self::Cuda)
+    }
+
+    /// What measures it beside the driver alone, if there is that; it says so where there is no device.
+    fn bench(self) -> Option<Invocation> {
+        let command = "bench -p piton-benches --bench opencl";
+        matches!(self, Self::Opencl).then(|| Invocation::cargo(command))
+    }
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Report> {
@@ -54,13 +67,24 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Re
         .argument("--")
         .argument("--show-output")
         .run(workspace.root())?;
-    if let Some(file) = &options.report {
-        std::fs::write(file, &ran.stdout)
-            .with_context(|| format!("cannot write {}", file.display()))?;
-    }
-    let report = Report::of(&ran);
-    if ran.success && report.tally.passed == 0 {
+    let suite = Report::of(&ran);
+    if ran.success && suite.tally.passed == 0 {
         return Ok(Report::skipped("the conformance suite has no test"));
     }
-    Ok(report)
+    let (mut steps, mut printed) = (vec![suite], ran.stdout);
+    if let Some(backend) = options.backend.filter(|backend| backend.is_of_a_vendor()) {
+        let (report, text) = demo::run_on(workspace, backend.target())?;
+        printed.push_str(&text);
+        steps.push(report);
+        if let Some(bench) = backend.bench() {
+            let measured = bench.run(workspace.root())?;
+            printed.push_str(&measured.stdout);
+            steps.push(Report::of(&measured));
+        }
+    }
+    if let Some(file) = &options.report {
+        std::fs::write(file, &printed)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(Report::of_all(steps))
 }

@@ -13,50 +13,59 @@ use crate::workspace::Workspace;
 
 /// By the clock, in virtual time, and on the drivers of others that are here.
 const MODES: &[&str] = &["", "--deterministic", OPENCL, "--backend cuda"];
+const BACKEND: &str = "--backend ";
 const OPENCL: &str = "--backend opencl";
 
 pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<Report> {
+    let mut all = Vec::new();
+    for mode in MODES {
+        all.push(run_in(workspace, mode)?.0);
+    }
+    Ok(Report::of_all(all))
+}
+
+/// Runs it on the driver of this name, where that is here; what it printed stands beside.
+pub(crate) fn run_on(workspace: &Workspace, driver: &str) -> anyhow::Result<(Report, String)> {
+    run_in(workspace, &format!("{BACKEND}{driver}"))
+}
+
+fn run_in(workspace: &Workspace, mode: &str) -> anyhow::Result<(Report, String)> {
+    if let Some(driver) = mode.strip_prefix(BACKEND)
+        && let Some(absence) = absence(workspace, driver)?
+    {
+        println!("skipped: {absence}");
+        return Ok((Report::skipped(absence), String::new()));
+    }
     let folder = workspace.target_for("demo");
     std::fs::create_dir_all(&folder)?;
+    let page = folder.join("piton-report.html");
+    remove_if_there(&page)?;
+    let demo = Invocation::cargo(&format!("run --release --quiet -- demo --json {mode}"))
+        .argument("--output")
+        .argument(page.to_string_lossy());
+    let demo = if mode == OPENCL {
+        // Two devices of pocl, if that is the driver, and its compiler's cache out of the home folder.
+        demo.variable("POCL_DEVICES", "pthread pthread")
+            .path_variable("POCL_CACHE_DIR", &folder)
+    } else {
+        demo
+    };
+    let ran = demo.run(workspace.root())?;
+    let answer = serde_json::from_str(&ran.stdout).unwrap_or(Value::Null);
     let mut tally = Tally::default();
-    let mut broken = Vec::new();
-    for mode in MODES {
-        if let Some(driver) = mode.strip_prefix("--backend ")
-            && let Some(absence) = absence(workspace, driver)?
-        {
-            println!("skipped: {absence}");
-            tally.skips.push(absence);
-            continue;
-        }
-        let page = folder.join("piton-report.html");
-        remove_if_there(&page)?;
-        let demo = Invocation::cargo(&format!("run --release --quiet -- demo --json {mode}"))
-            .argument("--output")
-            .argument(page.to_string_lossy());
-        let demo = if *mode == OPENCL {
-            // Two devices of pocl, if that is the driver, and its compiler's cache out of the home folder.
-            demo.variable("POCL_DEVICES", "pthread pthread")
-                .path_variable("POCL_CACHE_DIR", &folder)
-        } else {
-            demo
-        };
-        let ran = demo.run(workspace.root())?;
-        let answer = serde_json::from_str(&ran.stdout).unwrap_or(Value::Null);
-        let mut failed = failed_checks(&answer, &mut tally);
-        if !ran.success && failed.is_empty() {
-            failed.push("the command".to_owned());
-        }
-        if !is_page(&page) {
-            failed.push("the page".to_owned());
-        }
-        broken.extend(failed);
+    let mut broken = failed_checks(&answer, &mut tally);
+    if !ran.success && broken.is_empty() {
+        broken.push("the command".to_owned());
+    }
+    if !is_page(&page) {
+        broken.push("the page".to_owned());
     }
     let outcome = if broken.is_empty() {
         Outcome::Passed
     } else {
         Outcome::Failed(format!("not as it must be: {}", broken.join("; ")))
     };
-    Ok(Report { outcome, tally })
+    Ok((Report { outcome, tally }, ran.stdout))
 }
 
 /// Why this driver is not here, as `piton info` says; nothing where it is.

@@ -10,8 +10,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use crate::invocation::Invocation;
-use crate::report::{Outcome, Report};
-use crate::tally::Tally;
+use crate::report::Report;
 use crate::workspace::Workspace;
 
 /// The oldest architecture that the kernels say they run on, and two that are met today.
@@ -30,23 +29,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Report> {
     let steps = [made(workspace, options)?, assembled(workspace)?];
-    let mut tally = Tally::default();
-    let mut outcomes = Vec::new();
-    for step in steps {
-        match step.outcome {
-            Outcome::Skipped(reason) => tally.skips.push(reason),
-            outcome => outcomes.push(outcome),
-        }
-    }
-    let failed = outcomes
-        .iter()
-        .find(|outcome| matches!(outcome, Outcome::Failed(_)));
-    let outcome = match (failed, outcomes.is_empty()) {
-        (Some(failed), _) => failed.clone(),
-        (None, true) => Outcome::Skipped(tally.skips.join("; ")),
-        (None, false) => Outcome::Passed,
-    };
-    Ok(Report { outcome, tally })
+    Ok(Report::of_all(steps))
 }
 
 /// Compares each file in PTX that stands beside one in CUDA C with what clang makes of that.

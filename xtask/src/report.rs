@@ -46,6 +46,27 @@ impl Report {
         }
     }
 
+    /// Several steps as one: failed where one has, skipped where all were. Reasons of the skipped ones are counted.
+    pub(crate) fn of_all(steps: impl IntoIterator<Item = Self>) -> Self {
+        let mut tally = Tally::default();
+        let (mut failed, mut is_skipped) = (Vec::new(), true);
+        for step in steps {
+            tally += step.tally;
+            match step.outcome {
+                Outcome::Skipped(reason) => tally.skips.push(reason),
+                Outcome::Failed(reason) => failed.push(reason),
+                Outcome::Passed => is_skipped = false,
+            }
+        }
+        let outcome = match (failed.is_empty(), is_skipped) {
+            (false, _) => Outcome::Failed(failed.join("; ")),
+            // The reasons stand in the outcome then, once.
+            (true, true) => return Self::skipped(tally.skips.join("; ")),
+            (true, false) => Outcome::Passed,
+        };
+        Self { outcome, tally }
+    }
+
     /// What a finished command says for itself: its exit status, and the tests named in its output.
     pub(crate) fn of(ran: &Ran) -> Self {
         let tally = Tally::read(&ran.stdout);

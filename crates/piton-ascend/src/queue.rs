@@ -11,8 +11,10 @@ use crate::{
     kernel,
     timestamp::{self, Written},
 };
-use piton_driver::{FillPattern, Grid, QueueId};
-use piton_native::{CopyWay, NativeCopy, NativeQueue, kernels::LoadedKernel, slots::SlotPool};
+use piton_driver::FillPattern;
+use piton_native::{
+    CopyWay, NativeCopy, NativeLaunch, NativeQueue, kernels::LoadedKernel, slots::SlotPool,
+};
 use std::sync::Arc;
 
 /// A stream, and what its fills start from.
@@ -33,12 +35,10 @@ impl NativeQueue<AscendDevice> for AscendStream {
     unsafe fn launch(
         &self,
         kernel: &LoadedKernel<AscendDevice>,
-        _: QueueId,
-        grid: Grid,
-        arguments: &[u8],
+        launch: NativeLaunch<'_>,
     ) -> Called<Ticket> {
         // SAFETY: the caller's promise.
-        unsafe { kernel::launch(kernel, &self.core, grid, arguments) }
+        unsafe { kernel::launch(kernel, &self.core, launch.grid, launch.arguments) }
     }
 
     unsafe fn copy(&self, copy: NativeCopy) -> Called<Ticket> {

@@ -8,11 +8,11 @@
 //! |---|---|
 //! | 200000, 207001, 207018 | `OutOfMemory`; `OutOfHostMemory` where host memory was asked for |
 //! | 200001, 200006, 207000 | `Unsupported` |
-//! | 207005, 207007 to 207012, 207014, 507002 | `OutOfResources` |
+//! | 207005, 207007 to 207012, 207014, 507002, 507032 | `OutOfResources` |
 //! | 100003, 100005, 100006; 100000 and 107000 where a module was loaded | `UnknownModule` |
-//! | 100024; 107000 and 107017 where a kernel was looked up | `UnknownKernel` |
+//! | 100024, 507027; 107000 and 107017 where a kernel was looked up | `UnknownKernel` |
 //! | 107001, 207004, 200002 | `DeviceLost`: no such device any more |
-//! | 507000 and above, but for what says "not yet", "no room" or "no such thing" | `DeviceLost` |
+//! | 507000 and above, but for those, and for what says "not yet", "took too long to wait for", "no such thing", "registered" or "not registered" | `DeviceLost` |
 //!
 //! That a failed kernel is its device's loss is a decision of this backend's and not of the reference's: by default the
 //! runtime lets later tasks run, and does not say what of the device can still be trusted. So nothing new is begun, and what
@@ -68,15 +68,20 @@ impl Status {
                 capacity: 0,
             },
             200_001 | 200_006 | 207_000 => ErrorKind::Unsupported,
-            207_005 | 207_007..=207_012 | 207_014 | 507_002 => ErrorKind::OutOfResources {
-                resource: ResourceKind::Device,
-                limit: 0,
-            },
+            207_005 | 207_007..=207_012 | 207_014 | 507_002 | 507_032 => {
+                ErrorKind::OutOfResources {
+                    resource: ResourceKind::Device,
+                    limit: 0,
+                }
+            }
             100_003 | 100_005 | 100_006 => ErrorKind::UnknownModule,
-            100_024 => ErrorKind::UnknownKernel,
+            100_024 | 507_027 => ErrorKind::UnknownKernel,
             107_001 | 200_002 | 207_004 => ErrorKind::DeviceLost,
-            // Not yet; of no such kind; nothing there.
-            507_003..=507_006 | 507_008 | 507_009 => ErrorKind::Vendor,
+            // Not yet; of no such kind; nothing there; not yet after the time that was allowed; host memory that is
+            // registered already, or is not.
+            507_003..=507_006 | 507_008 | 507_009 | 507_046 | 507_047 | 507_910 | 507_911 => {
+                ErrorKind::Vendor
+            }
             507_000..=507_999 => ErrorKind::DeviceLost,
             _ => ErrorKind::Vendor,
         }
@@ -124,12 +129,31 @@ impl Status {
             207_008 => ("ACL_ERROR_RT_NO_STREAM_RESOURCE", "no more streams"),
             207_009 => ("ACL_ERROR_RT_NO_NOTIFY_RESOURCE", "no more notifications"),
             500_000 => ("ACL_ERROR_INTERNAL_ERROR", "a failure that is not known"),
+            _ => return self.internal_meaning(),
+        })
+    }
+
+    /// The same for failures within software and hardware.
+    const fn internal_meaning(self) -> Option<(&'static str, &'static str)> {
+        Some(match self.0 {
             507_000 => ("ACL_ERROR_RT_INTERNAL_ERROR", "a failure of the runtime's"),
+            507_001 => ("ACL_ERROR_RT_TS_ERROR", "a failure of the task scheduler's"),
+            507_002 => ("ACL_ERROR_RT_STREAM_TASK_FULL", "the stream is full"),
+            507_004 => (
+                "ACL_ERROR_RT_STREAM_NOT_COMPLETE",
+                "the stream has not ended",
+            ),
+            507_006 => (
+                "ACL_ERROR_RT_EVENT_NOT_COMPLETE",
+                "the event has not passed",
+            ),
             507_010 => ("ACL_ERROR_RT_LOST_HEARTBEAT", "the device does not answer"),
+            507_013 => ("ACL_ERROR_RT_SYS_DMA", "a copy engine failed"),
             507_014 => ("ACL_ERROR_RT_AICORE_TIMEOUT", "a kernel took too long"),
             507_015 => ("ACL_ERROR_RT_AICORE_EXCEPTION", "a kernel failed"),
             507_016 => ("ACL_ERROR_RT_AICORE_TRAP_EXCEPTION", "a kernel trapped"),
             507_018 => ("ACL_ERROR_RT_AICPU_EXCEPTION", "a kernel of the CPU failed"),
+            507_027 => ("ACL_ERROR_RT_KERNEL_LOOKUP", "no such kernel"),
             507_034 => (
                 "ACL_ERROR_RT_VECTOR_CORE_TIMEOUT",
                 "a vector kernel took too long",
@@ -138,9 +162,38 @@ impl Status {
                 "ACL_ERROR_RT_VECTOR_CORE_EXCEPTION",
                 "a vector kernel failed",
             ),
+            507_036 => (
+                "ACL_ERROR_RT_VECTOR_CORE_TRAP_EXCEPTION",
+                "a vector kernel trapped",
+            ),
+            507_046 => (
+                "ACL_ERROR_RT_STREAM_SYNC_TIMEOUT",
+                "the stream did not end in time",
+            ),
+            507_047 => (
+                "ACL_ERROR_RT_EVENT_SYNC_TIMEOUT",
+                "the event did not pass in time",
+            ),
+            507_053 => (
+                "ACL_ERROR_RT_DEVICE_MEM_ERROR",
+                "memory failed beyond repair",
+            ),
+            507_054 => (
+                "ACL_ERROR_RT_HBM_MULTI_BIT_ECC_ERROR",
+                "several bits of memory failed",
+            ),
+            507_056 => ("ACL_ERROR_RT_LINK_ERROR", "a link between devices failed"),
             507_899 => (
                 "ACL_ERROR_RT_DRV_INTERNAL_ERROR",
                 "a failure of the driver's",
+            ),
+            507_910 => (
+                "ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+                "the host memory is registered already",
+            ),
+            507_911 => (
+                "ACL_ERROR_HOST_MEMORY_NOT_REGISTERED",
+                "the host memory is not registered",
             ),
             _ => return None,
         })
@@ -211,9 +264,15 @@ mod tests {
 
     #[test]
     fn not_yet_is_no_loss() {
-        for code in [507_003, 507_004, 507_006] {
+        for code in [507_003, 507_004, 507_006, 507_046, 507_047] {
             assert_eq!(kind(code, Operation::Launch), ErrorKind::Vendor, "{code}");
         }
+    }
+
+    #[test]
+    fn host_memory_that_is_registered_already_is_no_loss_of_the_device() {
+        assert_eq!(kind(507_910, Operation::RegisterHost), ErrorKind::Vendor);
+        assert_eq!(kind(507_911, Operation::UnregisterHost), ErrorKind::Vendor);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{BufferError, LoadedModule, ModuleCache};
 use piton_alloc::{DevicePool, MemoryPoolConfig};
-use piton_driver::{Device, DeviceId, DriverError, ModuleImage};
+use piton_driver::{Device, DeviceId, DriverError, ErrorKind, ModuleImage, Operation};
 use piton_pinned::{PinnedPool, PinnedPoolConfig};
 use piton_sanitizer::Sanitizer;
 use piton_stream::{LaneDump, OnExpiry, Streams, Watchdog};
@@ -87,11 +87,16 @@ impl DeviceContext {
         &self.pinned
     }
 
-    /// The module of this image; loaded the first time, the same afterwards.
+    /// The module of this image; loaded the first time, the same afterwards. Of those that were registered: launches of this
+    /// crate are safe, so somebody must have vouched for the kernels, and nobody has for source or a binary as it is.
     ///
     /// # Errors
-    /// As [`Kernels::load`](piton_driver::Kernels::load).
+    /// As [`Kernels::load`](piton_driver::Kernels::load); [`UnknownModule`](ErrorKind::UnknownModule) for source and binaries.
     pub fn load(&self, image: ModuleImage<'_>) -> Result<LoadedModule, DriverError> {
+        if !matches!(image, ModuleImage::Registered(_)) {
+            let (kind, operation) = (ErrorKind::UnknownModule, Operation::LoadModule);
+            return Err(DriverError::new(kind, operation, self.device.info().id));
+        }
         self.modules.load(self.device.kernels(), image)
     }
 

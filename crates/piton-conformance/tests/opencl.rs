@@ -1,4 +1,5 @@
-//! The suite on an OpenCL driver, where there is one: pocl on build machines.
+//! The suite on OpenCL drivers: the first that the loader knows, which is pocl on build machines, and Intel's runtime for
+//! processors, where its Python package (`intel-opencl-rt`) is installed.
 
 #![expect(
     unsafe_code,
@@ -12,7 +13,12 @@ mod process;
 use piton_conformance::{Subject, TestKernels};
 use piton_driver::Driver;
 use piton_opencl::{OpenClConfig, OpenClDriver, OpenClModule};
-use std::{ffi::OsStr, path::Path};
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 const SOURCE: &str = "
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
@@ -46,9 +52,9 @@ fn config(keep_times: bool) -> OpenClConfig {
     }
 }
 
-fn subject(name: &str, keep_times: bool) -> Subject {
+fn subject(name: &str, config: OpenClConfig) -> Subject {
     process::subject(name, move || {
-        let driver = OpenClDriver::open(config(keep_times)).ok()?;
+        let driver = OpenClDriver::open(config.clone()).ok()?;
         driver.register(module());
         Some(driver)
     })
@@ -67,7 +73,15 @@ fn assert_conforms() {
         }
     };
     let said = format!("{}: {} devices", driver.platform(), driver.device_count());
-    let subjects = [subject("opencl", false), subject("with times", true)];
+    let buffers = OpenClConfig {
+        avoids_shared_memory: true,
+        ..config(false)
+    };
+    let subjects = [
+        subject("opencl", config(false)),
+        subject("with times", config(true)),
+        subject("buffers", buffers),
+    ];
     process::assert_conform(&said, &subjects);
 }
 
@@ -80,5 +94,37 @@ fn opencl_conforms_where_there_is_a_driver() {
         ("POCL_CACHE_DIR", cache.as_os_str()),
     ];
     let test = "opencl_conforms_where_there_is_a_driver";
+    process::in_own_process(test, &variables, assert_conforms);
+}
+
+/// Where the libraries of Intel's runtime are: in the folder that `PITON_INTEL_OPENCL` names, or in that of Python's packages.
+fn intels_runtime() -> Option<PathBuf> {
+    let of_python = || {
+        let prefix = Command::new("python3")
+            .args(["-c", "import sys; print(sys.prefix, end='')"])
+            .output()
+            .ok()?;
+        let prefix = String::from_utf8(prefix.stdout).ok()?;
+        Some(Path::new(&prefix).join("lib"))
+    };
+    let named = env::var_os("PITON_INTEL_OPENCL").map(PathBuf::from);
+    let folder = named.or_else(of_python)?;
+    folder.join("libintelocl.so").exists().then_some(folder)
+}
+
+#[test]
+fn opencl_conforms_on_intels_runtime_where_it_is_installed() {
+    let Some(folder) = intels_runtime() else {
+        println!(
+            "skipped: no Intel runtime for OpenCL: pip install intel-opencl-rt, or PITON_INTEL_OPENCL=FOLDER"
+        );
+        return;
+    };
+    let driver = folder.join("libintelocl.so");
+    let variables = [
+        ("OCL_ICD_FILENAMES", driver.as_os_str()),
+        ("LD_LIBRARY_PATH", folder.as_os_str()),
+    ];
+    let test = "opencl_conforms_on_intels_runtime_where_it_is_installed";
     process::in_own_process(test, &variables, assert_conforms);
 }

@@ -16,8 +16,10 @@ use crate::{
     status::Status,
     timestamp::{self, Written},
 };
-use piton_driver::{DeviceId, FillPattern, Grid, QueueId};
-use piton_native::{CopyWay, NativeCopy, NativeQueue, kernels::LoadedKernel, slots::SlotPool};
+use piton_driver::{DeviceId, FillPattern};
+use piton_native::{
+    CopyWay, NativeCopy, NativeLaunch, NativeQueue, kernels::LoadedKernel, slots::SlotPool,
+};
 use std::{ffi::c_void, ptr, sync::Arc};
 
 /// A stream, and where the contexts of other devices are found.
@@ -68,12 +70,10 @@ impl NativeQueue<CudaDevice> for CudaStream {
     unsafe fn launch(
         &self,
         kernel: &LoadedKernel<CudaDevice>,
-        _: QueueId,
-        grid: Grid,
-        arguments: &[u8],
+        launch: NativeLaunch<'_>,
     ) -> Called<Ticket> {
         // SAFETY: the caller's promise.
-        unsafe { kernel::launch(kernel, &self.core, grid, arguments) }
+        unsafe { kernel::launch(kernel, &self.core, launch.grid, launch.arguments) }
     }
 
     unsafe fn copy(&self, copy: NativeCopy) -> Called<Ticket> {

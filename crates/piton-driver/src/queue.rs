@@ -264,7 +264,8 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
     /// [`InvalidGrid`](crate::ErrorKind::InvalidGrid) for launches;
     /// [`NotPageLocked`](crate::ErrorKind::NotPageLocked) for host memory;
     /// [`AlreadyMapped`](crate::ErrorKind::AlreadyMapped) names the source of a copy whose ranges overlap;
-    /// [`Misaligned`](crate::ErrorKind::Misaligned) for fills and memory operations;
+    /// [`Misaligned`](crate::ErrorKind::Misaligned) for fills and memory operations, and for a kernel's buffer where the
+    /// device wants its address aligned: multiples of [`Memory::alignment`](crate::Memory::alignment) always do;
     /// [`NotPeers`](crate::ErrorKind::NotPeers) for copies between devices without access;
     /// [`UnknownPosition`](crate::ErrorKind::UnknownPosition) for a wait for what was never submitted;
     /// [`InvalidIndex`](crate::ErrorKind::InvalidIndex) for a slot that is not there;

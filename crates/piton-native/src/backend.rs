@@ -95,10 +95,24 @@ pub struct NativeCopy {
     pub way: CopyWay,
 }
 
+/// A launch that was checked: the arguments have the signature's size, the grid some blocks, and each buffer is memory that
+/// the device reaches, as far as is said.
+#[derive(Clone, Copy, Debug)]
+pub struct NativeLaunch<'a> {
+    /// The queue of the contract's that it is for.
+    pub of: QueueId,
+    /// How many blocks.
+    pub grid: Grid,
+    /// The arguments, packed.
+    pub arguments: &'a [u8],
+    /// How far each buffer reaches, in their order; nothing at all where nobody says.
+    pub extents: &'a [u64],
+}
+
 /// An in-order queue of the vendor's. Several queues of the contract may be on one. Handing a command over never waits for
 /// the device.
 pub trait NativeQueue<D: NativeDevice>: Debug + Send + Sync + 'static {
-    /// Launches a kernel for the queue of this name. The arguments have the signature's size, the grid some blocks.
+    /// Launches a kernel.
     ///
     /// # Safety
     /// As [`piton_driver::Queue::submit`], for a launch.
@@ -108,9 +122,7 @@ pub trait NativeQueue<D: NativeDevice>: Debug + Send + Sync + 'static {
     unsafe fn launch(
         &self,
         kernel: &D::Kernel,
-        of: QueueId,
-        grid: Grid,
-        arguments: &[u8],
+        launch: NativeLaunch<'_>,
     ) -> Result<D::Event, D::Status>;
 
     /// Copies.
@@ -217,6 +229,11 @@ pub unsafe trait NativeDevice: Device + Sized {
 
     /// Whether kernels of the device reach these bytes.
     fn reaches(&self, address: u64, bytes: u64) -> bool;
+
+    /// What addresses of kernels' buffers must be multiples of.
+    fn buffer_alignment(&self) -> u64 {
+        1
+    }
 
     /// Another device of the driver, if it is open.
     fn opened(&self, device: DeviceId) -> Option<Arc<Self>>;

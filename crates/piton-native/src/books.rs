@@ -33,13 +33,22 @@ impl<T> Books<T> {
 
     /// Whether one live range `of` that kind holds all of these bytes.
     pub fn holds_of(&self, start: u64, bytes: u64, of: impl FnOnce(&T) -> bool) -> bool {
+        self.find(start, bytes, |_, kept| of(kept)).unwrap_or(false)
+    }
+
+    /// What `look` says of the live range that holds all of these bytes, by its start and length and what was kept; nothing
+    /// where there is none.
+    pub fn find<R>(
+        &self,
+        start: u64,
+        bytes: u64,
+        look: impl FnOnce((u64, u64), &T) -> R,
+    ) -> Option<R> {
         let books = self.0.lock();
-        let Some((first, (length, kept))) = books.range(..=start).next_back() else {
-            return false;
-        };
+        let (first, (length, kept)) = books.range(..=start).next_back()?;
         // No overflow: the range is one of memory there is, so its end is an address.
-        let end = start.checked_add(bytes);
-        end.is_some_and(|end| end <= first + length) && of(kept)
+        let is_inside = start.checked_add(bytes)? <= first + length;
+        is_inside.then(|| look((*first, *length), kept))
     }
 }
 
@@ -59,6 +68,9 @@ mod tests {
         assert!(!not_held.iter().any(|(at, bytes)| books.holds(*at, *bytes)));
         assert!(books.holds_of(150, 50, |kept| *kept == 'b'));
         assert!(!books.holds_of(150, 50, |kept| *kept == 'a'));
+        let found = |at, bytes| books.find(at, bytes, |place, kept| (place, *kept));
+        assert_eq!(found(160, 40), Some(((150, 50), 'b')));
+        assert_eq!(found(160, 41), None);
         assert_eq!(books.remove(100, |kept| *kept == 'b'), None);
         assert_eq!(books.remove(100, |_| true), Some((50, 'a')));
         assert_eq!(books.remove(100, |_| true), None);

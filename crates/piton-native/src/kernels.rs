@@ -13,6 +13,9 @@ use piton_driver::{
 };
 use std::{fmt, ops::Range, ptr, sync::Arc};
 
+/// The name that modules have which nobody gave one.
+pub const UNDECLARED: &str = "";
+
 /// Each parameter, and where it lies in the packed arguments.
 pub type Layout = [(Parameter, Range<usize>)];
 
@@ -90,6 +93,19 @@ pub trait KernelLoader: NativeDevice {
         module: &DeclaredModule<Self::Shape>,
     ) -> Result<Self::Program, (Self::Status, String)>;
 
+    /// Loads source text or a binary that nobody has declared, and says what the vendor knows of its kernels; nothing where
+    /// the backend takes none, or none of this format. Nobody vouches for them: who launches one does.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    #[expect(clippy::type_complexity, reason = "a module and what is known of it")]
+    fn undeclared(
+        &self,
+        _: ModuleImage<'_>,
+    ) -> Option<Result<(Self::Program, DeclaredModule<Self::Shape>), (Self::Status, String)>> {
+        None
+    }
+
     /// Looks a function up, and holds what the vendor knows of it against what was declared.
     ///
     /// # Errors
@@ -102,8 +118,8 @@ pub trait KernelLoader: NativeDevice {
     ) -> Result<Self::Function, DriverError>;
 }
 
-/// As [`piton_driver::Kernels::load`], for modules that were registered: source and binaries alone do not say what their
-/// kernels take, and nobody vouches for them.
+/// As [`piton_driver::Kernels::load`], for modules that were registered, and for source and binaries where the backend takes
+/// them ([`KernelLoader::undeclared`]). What a compiler said of those is kept under [`UNDECLARED`].
 ///
 /// # Errors
 /// As there.
@@ -114,14 +130,18 @@ pub fn load<D: KernelLoader>(
     let operation = Operation::LoadModule;
     device.standing().alive(operation)?;
     let unknown = device.refusal(ErrorKind::UnknownModule, operation);
-    let ModuleImage::Registered(name) = image else {
-        return Err(unknown);
-    };
-    let module = device.modules().find(name).ok_or(unknown)?;
-    let program = device.build(&module).map_err(|(status, log)| {
+    let refused = |name, (status, log)| {
         device.modules().keep_log(name, log);
         device.standing().called(status, operation)
-    })?;
+    };
+    let (program, module) = if let ModuleImage::Registered(name) = image {
+        let module = device.modules().find(name).ok_or(unknown)?;
+        let built = device.build(&module);
+        (built.map_err(|error| refused(name, error))?, module)
+    } else {
+        let built = device.undeclared(image).ok_or(unknown)?;
+        built.map_err(|error| refused(UNDECLARED, error))?
+    };
     let lost = device.standing().lost(operation);
     Ok(Arc::new(LoadedModule {
         device: device.counted().ok_or(lost)?,

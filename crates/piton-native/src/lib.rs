@@ -53,8 +53,8 @@ mod trace;
 pub mod virtual_memory;
 
 pub use backend::{
-    CopyWay, Listener, NativeCopy, NativeDevice, NativeEvent, NativeKernel, NativeQueue,
-    NativeSlots, Progress, VendorStatus,
+    CopyWay, Listener, NativeCopy, NativeDevice, NativeEvent, NativeKernel, NativeLaunch,
+    NativeQueue, NativeSlots, Progress, VendorStatus,
 };
 pub use books::Books;
 pub use driven::Driven;

@@ -39,11 +39,7 @@ impl Binaries {
         let kept = self.kept.lock().get(key).cloned();
         kept.or_else(|| {
             let file = fs::read(path(self.folder.as_deref()?, key)).ok()?;
-            let (length, rest) = file.strip_prefix(key)?.split_first_chunk()?;
-            let (sum, binary) = rest.split_first_chunk()?;
-            let is_whole = u64::from_le_bytes(*length) == binary.len() as u64
-                && u64::from_le_bytes(*sum) == hash(binary);
-            is_whole.then(|| binary.into())
+            whole(file.strip_prefix(key)?).map(Into::into)
         })
     }
 
@@ -52,8 +48,7 @@ impl Binaries {
         if let Some(folder) = &self.folder {
             // Written beside and moved, so that nobody reads half a file.
             let (path, part) = (path(folder, &key), unfinished(folder, &key));
-            let (length, sum) = (binary.len() as u64, hash(&binary));
-            let content = [&*key, &length.to_le_bytes(), &sum.to_le_bytes(), &binary].concat();
+            let content = packed(&key, &binary);
             let written = fs::create_dir_all(folder)
                 .and_then(|()| fs::write(&part, content))
                 .and_then(|()| fs::rename(&part, path));
@@ -63,6 +58,29 @@ impl Binaries {
         }
         self.kept.lock().insert(key, binary.into());
     }
+}
+
+/// A binary with what it was made for and of, its length and its sum in front.
+fn packed(key: &[u8], binary: &[u8]) -> Vec<u8> {
+    let (length, sum) = (binary.len() as u64, hash(binary));
+    [key, &length.to_le_bytes(), &sum.to_le_bytes(), binary].concat()
+}
+
+/// What stands behind its length and its sum, if it is all of it.
+fn whole(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (sum, binary) = rest.split_first_chunk()?;
+    let is_whole = u64::from_le_bytes(*length) == binary.len() as u64
+        && u64::from_le_bytes(*sum) == hash(binary);
+    is_whole.then_some(binary)
+}
+
+/// The binary in a packed one, if it was made for this device.
+fn unpacked<'a>(device: &OpenClDevice, packed: &'a [u8]) -> Option<&'a [u8]> {
+    let rest = packed.strip_prefix(&*made_for(device))?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let source = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    whole(rest.get(source..)?)
 }
 
 fn hash(bytes: &[u8]) -> u64 {
@@ -79,14 +97,51 @@ fn unfinished(folder: &Path, key: &[u8]) -> PathBuf {
     folder.join(format!("{:016x}.{}", hash(key), std::process::id()))
 }
 
+/// What every binary for this device begins with.
+fn made_for(device: &OpenClDevice) -> Vec<u8> {
+    let mut key = MAGIC.to_vec();
+    add(&mut key, &device.info.name);
+    add(&mut key, &device.version);
+    key
+}
+
+fn add(key: &mut Vec<u8>, part: &str) {
+    key.extend((part.len() as u64).to_le_bytes());
+    key.extend(part.as_bytes());
+}
+
 /// What a binary for this device of this source begins with.
 fn key(device: &OpenClDevice, source: &str) -> Bytes {
-    let mut key = MAGIC.to_vec();
-    for part in [&device.info.name, &device.version, source] {
-        key.extend((part.len() as u64).to_le_bytes());
-        key.extend(part.as_bytes());
-    }
+    let mut key = made_for(device);
+    add(&mut key, source);
     key.into()
+}
+
+/// A binary that [`of_source`] gave, loaded on the device it was made for.
+///
+/// # Errors
+/// That it is none, or what the driver says.
+pub(crate) fn load(device: &OpenClDevice, packed: &[u8]) -> Result<Program, (Status, String)> {
+    let refused = |status| (status, String::new());
+    let binary = unpacked(device, packed).ok_or_else(|| refused(Status::INVALID_BINARY))?;
+    let program = Program::of_binary(&device.shared.context, device.handle, binary);
+    let program = program.map_err(refused)?;
+    program.build(device.handle)?;
+    Ok(program)
+}
+
+/// The binary that the driver makes of a source, for [`load`]; nothing where it gives none. May take long.
+///
+/// # Errors
+/// As [`program`].
+pub(crate) fn of_source(
+    device: &OpenClDevice,
+    source: &str,
+) -> Result<Option<Vec<u8>>, (Status, String)> {
+    let program = program(device, source)?;
+    let binary = program.binary(device.index);
+    let binary = binary.map_err(|status| (status, String::new()))?;
+    Ok(binary.map(|binary| packed(&key(device, source), &binary)))
 }
 
 /// The source's program, built for the device. May take long.

@@ -12,6 +12,9 @@ pub struct OpenClConfig {
     /// Bytes of each device that may be allocated; at most what the device says it has, and that by default. Some
     /// drivers never say that memory is out, so this limit is piton's own.
     pub memory_bytes: Option<u64>,
+    /// Whether device memory is buffers even where the devices have shared virtual memory. It is where one of them has not.
+    /// Kernels then take only addresses that are multiples of the device's base alignment, which pools' are.
+    pub avoids_shared_memory: bool,
     /// Whether queues keep times: only then has a device timestamps and a trace. Costs a little at each command.
     pub keep_times: bool,
     /// A folder where binaries of compiled kernels are kept from one run to the next. Without one they are kept for

@@ -7,9 +7,9 @@
 
 use crate::{
     driver::Shared,
-    ffi::{Called, DeviceHandle, Event, NativeQueue, SharedMemory},
+    ffi::{Called, DeviceHandle, Event, NativeQueue},
     host_memory::Backing,
-    memory::Budget,
+    memory::{Budget, DeviceMemory},
     status::Status,
     timestamp::Clock,
 };
@@ -43,12 +43,14 @@ pub(crate) struct OpenClDevice {
     pub(crate) version: String,
     /// What allocations start at, and are multiples of.
     pub(crate) alignment: u64,
+    /// What addresses of kernels' buffers must be multiples of: parts of buffers begin at those.
+    buffer_alignment: u64,
     /// The largest single allocation.
     pub(crate) max_allocation: u64,
     /// Whether the host may use shared memory without mapping it.
     pub(crate) has_fine_memory: bool,
     pub(crate) budget: Budget,
-    pub(crate) memory: Books<SharedMemory>,
+    pub(crate) memory: Books<DeviceMemory>,
     pub(crate) host: Books<Backing>,
     pub(crate) clock: Option<Clock>,
     pub(crate) standing: Standing<Self>,
@@ -61,8 +63,9 @@ impl OpenClDevice {
         let config = &shared.config;
         let all = handle.number(cl::CL_DEVICE_GLOBAL_MEM_SIZE)?;
         let memory_bytes = config.memory_bytes.map_or(all, |bytes| bytes.min(all));
+        // Told in bits.
         let bits = handle.number32(cl::CL_DEVICE_MEM_BASE_ADDR_ALIGN)?;
-        let svm = handle.number(cl::CL_DEVICE_SVM_CAPABILITIES)?;
+        let base_alignment = u64::from(bits / 8).next_power_of_two();
         let clock = if config.keep_times {
             let resolution = handle.number(cl::CL_DEVICE_PROFILING_TIMER_RESOLUTION)?;
             let queue = NativeQueue::new(&shared.context, handle, true)?;
@@ -81,10 +84,15 @@ impl OpenClDevice {
             index,
             info,
             version,
-            // Told in bits.
-            alignment: u64::from(bits / 8).next_power_of_two().max(LEAST_ALIGNMENT),
+            alignment: base_alignment.max(LEAST_ALIGNMENT),
+            buffer_alignment: if shared.has_shared_memory {
+                1
+            } else {
+                base_alignment
+            },
             max_allocation,
-            has_fine_memory: svm & cl::CL_DEVICE_SVM_FINE_GRAIN_BUFFER != 0,
+            has_fine_memory: shared.has_shared_memory
+                && handle.shared_memory() & cl::CL_DEVICE_SVM_FINE_GRAIN_BUFFER != 0,
             budget: Budget::new(memory_bytes),
             memory: Books::default(),
             host: Books::default(),
@@ -126,7 +134,12 @@ unsafe impl NativeDevice for OpenClDevice {
     }
 
     fn make_queue(&self, _: Priority) -> Called<NativeQueue> {
-        NativeQueue::new(&self.shared.context, self.handle, self.keeps_times())
+        let queue = NativeQueue::new(&self.shared.context, self.handle, self.keeps_times())?;
+        Ok(if self.shared.has_shared_memory {
+            queue
+        } else {
+            queue.on_buffers(&self.shared)
+        })
     }
 
     fn holds(&self, address: u64, bytes: u64) -> bool {
@@ -145,6 +158,10 @@ unsafe impl NativeDevice for OpenClDevice {
         self.memory.holds(address, bytes)
             || self.host.holds_of(address, bytes, Backing::is_shared)
             || self.standing.enabled().into_iter().any(in_peer)
+    }
+
+    fn buffer_alignment(&self) -> u64 {
+        self.buffer_alignment
     }
 
     fn opened(&self, device: DeviceId) -> Option<Arc<Self>> {

@@ -1,7 +1,8 @@
 //! The way in: the library, a platform, its devices.
 
 use crate::{
-    binaries::Binaries,
+    addresses::Addresses,
+    binaries::{self, Binaries},
     config::OpenClConfig,
     device::OpenClDevice,
     error::{Lack, OpenError, UnusableDevice},
@@ -11,7 +12,10 @@ use crate::{
 };
 use opencl_sys as cl;
 use piton_driver::{Device, DeviceId, Driver, DriverError, Operation};
-use piton_native::{Driven, Modules, Opened, kernels::DeclaredModule};
+use piton_native::{
+    Driven, Modules, Opened,
+    kernels::{DeclaredModule, UNDECLARED},
+};
 use std::sync::Arc;
 
 /// What all devices of a driver share.
@@ -20,6 +24,10 @@ pub(crate) struct Shared {
     pub(crate) config: OpenClConfig,
     pub(crate) context: Context,
     pub(crate) devices: Vec<DeviceHandle>,
+    /// Whether device memory is shared virtual memory, and not buffers.
+    pub(crate) has_shared_memory: bool,
+    /// Of buffers.
+    pub(crate) addresses: Addresses,
     pub(crate) modules: Modules<DeclaredModule<()>>,
     pub(crate) binaries: Binaries,
     pub(crate) driven: Arc<Driven<OpenClDevice>>,
@@ -27,9 +35,22 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// The device, opened if it is not yet.
+    pub(crate) fn open(self: &Arc<Self>, id: DeviceId) -> Result<Arc<OpenClDevice>, DriverError> {
+        self.opened.open(id, || {
+            let device = OpenClDevice::open(self, id.0 as usize);
+            device.map_err(|status| status.error(Operation::Open, id))
+        })
+    }
+
     /// Whether there is such a device.
     pub(crate) fn has(&self, device: DeviceId) -> bool {
         (device.0 as usize) < self.devices.len()
+    }
+
+    /// The devices that are open.
+    pub(crate) fn all_opened(&self) -> Vec<Arc<OpenClDevice>> {
+        self.opened.all()
     }
 
     /// The device, if it is open.
@@ -59,8 +80,11 @@ impl OpenClDriver {
         let binaries = Binaries::new(config.binaries.clone());
         Ok(Self {
             shared: Arc::new(Shared {
-                config,
                 context,
+                has_shared_memory: !config.avoids_shared_memory
+                    && devices.iter().all(has_shared_memory),
+                addresses: Addresses::default(),
+                config,
                 devices,
                 modules: Modules::default(),
                 binaries,
@@ -84,7 +108,22 @@ impl OpenClDriver {
         self.shared.modules.insert(&name, module);
     }
 
-    /// What the compiler wrote when the module of this name last failed to build.
+    /// What the device's compiler makes of this source, for [`ModuleImage::Binary`](piton_driver::ModuleImage::Binary) on the
+    /// same device with the same driver; nothing where the driver gives no binaries. May take long.
+    ///
+    /// # Errors
+    /// Those of [`Kernels::load`](piton_driver::Kernels::load).
+    pub fn binary(&self, device: DeviceId, source: &str) -> Result<Option<Vec<u8>>, DriverError> {
+        let device = self.shared.open(device)?;
+        let made = binaries::of_source(&device, source);
+        made.map_err(|(status, log)| {
+            self.shared.modules.keep_log(UNDECLARED, log);
+            device.standing.called(status, Operation::LoadModule)
+        })
+    }
+
+    /// What the compiler wrote when the module of this name last failed to build. What was loaded from source or a binary, and
+    /// not registered, has the empty name.
     pub fn build_log(&self, module: &str) -> Option<String> {
         self.shared.modules.log(module)
     }
@@ -100,10 +139,7 @@ impl Driver for OpenClDriver {
     }
 
     fn open(&self, id: DeviceId) -> Result<Arc<dyn Device>, DriverError> {
-        let device: Arc<dyn Device> = self.shared.opened.open(id, || {
-            let device = OpenClDevice::open(&self.shared, id.0 as usize);
-            device.map_err(|status| status.error(Operation::Open, id))
-        })?;
+        let device: Arc<dyn Device> = self.shared.open(id)?;
         Ok(device)
     }
 }
@@ -143,16 +179,13 @@ fn find(api: &'static Api, wanted: Option<&str>) -> Result<Found, OpenError> {
     Err(OpenError::NoDevice { unusable })
 }
 
+/// Whether a device has shared virtual memory.
+fn has_shared_memory(device: &DeviceHandle) -> bool {
+    device.shared_memory() & cl::CL_DEVICE_SVM_COARSE_GRAIN_BUFFER != 0
+}
+
 /// What a device lacks that this backend needs.
 fn lack(device: DeviceHandle) -> Result<Option<Lack>, Status> {
-    let svm = match device.number(cl::CL_DEVICE_SVM_CAPABILITIES) {
-        // A device of OpenCL 1 does not know the question.
-        Err(Status(cl::CL_INVALID_VALUE)) => 0,
-        answer => answer?,
-    };
-    if svm & cl::CL_DEVICE_SVM_COARSE_GRAIN_BUFFER == 0 {
-        return Ok(Some(Lack::SharedVirtualMemory));
-    }
     let has_compiler = device.number32(cl::CL_DEVICE_COMPILER_AVAILABLE)? != 0;
     Ok((!has_compiler).then_some(Lack::Compiler))
 }

@@ -18,9 +18,6 @@ pub struct UnusableDevice {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Lack {
-    /// Shared virtual memory, without which an address inside a block is no address.
-    #[error("it has no shared virtual memory")]
-    SharedVirtualMemory,
     /// A compiler for kernels.
     #[error("it has no compiler")]
     Compiler,

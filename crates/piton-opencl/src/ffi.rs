@@ -4,6 +4,7 @@
 //! that a copy of one is one more count and a drop one less; what they offer is safe unless a device may touch memory
 //! by it, and then the method is unsafe and says what its caller promises.
 
+pub(crate) mod buffer;
 pub(crate) mod context;
 pub(crate) mod event;
 pub(crate) mod library;
@@ -12,6 +13,7 @@ pub(crate) mod platform;
 pub(crate) mod program;
 pub(crate) mod symbols;
 
+pub(crate) use buffer::{Buffer, BufferPlace};
 pub(crate) use context::{Context, SharedMemory};
 pub(crate) use event::Event;
 pub(crate) use native_queue::NativeQueue;

@@ -12,15 +12,16 @@
 use crate::{
     binaries,
     device::OpenClDevice,
-    ffi::{ArgumentPlace, Called, Event, NativeQueue, Program, RawKernel},
+    driver::Shared,
+    ffi::{ArgumentPlace, Buffer, Called, Event, NativeQueue, Program, RawKernel},
     status::Status,
+    undeclared,
 };
 use piton_driver::{
-    DriverError, ErrorKind, Grid, Kernels, Module, ModuleImage, Operation, Parameter, QueueId,
-    Signature,
+    DriverError, ErrorKind, Grid, Kernels, Module, ModuleImage, Operation, Parameter, Signature,
 };
 use piton_native::{
-    Modules, NativeDevice, NativeKernel,
+    Modules, NativeDevice, NativeKernel, NativeLaunch,
     kernels::{self, Declared, DeclaredModule, KernelLoader, Layout, LoadedKernel},
 };
 use piton_sync::Mutex;
@@ -98,6 +99,13 @@ impl KernelLoader for OpenClDevice {
         binaries::program(self, &String::from_utf8_lossy(module.image()))
     }
 
+    fn undeclared(
+        &self,
+        image: ModuleImage<'_>,
+    ) -> Option<Result<(Program, DeclaredModule<()>), (Status, String)>> {
+        undeclared::load(self, image)
+    }
+
     fn function(
         &self,
         program: &Program,
@@ -128,26 +136,44 @@ impl KernelLoader for OpenClDevice {
 pub(crate) unsafe fn enqueue(
     kernel: &LoadedKernel<OpenClDevice>,
     queue: &NativeQueue,
-    of: QueueId,
-    grid: Grid,
-    arguments: &[u8],
+    launch: NativeLaunch<'_>,
 ) -> Called<Event> {
     let Objects { group, objects } = kernel.function();
-    let choice = usize::try_from(of.0).unwrap_or(0) % objects.len();
+    let choice = usize::try_from(launch.of.0).unwrap_or(0) % objects.len();
     let mut object = objects[choice].lock();
+    let mut extents = launch.extents.iter();
+    // Parts of buffers, which the launch keeps once it is enqueued.
+    let mut parts = Vec::new();
     for (index, (parameter, place)) in (0..).zip(kernel.layout()) {
-        let bytes = &arguments[place.clone()];
+        let bytes = &launch.arguments[place.clone()];
         match parameter {
             Parameter::Buffer { .. } => {
                 let address = bytes.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
-                object.set_address(index, address)?;
+                let extent = extents.next().copied();
+                match queue.buffers() {
+                    None => object.set_address(index, address)?,
+                    Some(buffers) => {
+                        let part = part(buffers, address, extent)?;
+                        object.set_buffer(index, &part)?;
+                        parts.push(part);
+                    }
+                }
             }
             Parameter::Value { .. } => object.set_value(index, bytes)?,
         }
     }
-    let global = kernel.function().global(grid);
+    let global = kernel.function().global(launch.grid);
     // SAFETY: the lock is ours until the launch has copied the arguments; the rest is the caller's promise.
     unsafe { queue.launch_set(&object, &global, group) }
+}
+
+/// What a kernel is given of the buffer that an address is in: as much as the launch says, or all that is behind it.
+fn part(buffers: &Shared, address: u64, extent: Option<u64>) -> Called<Buffer> {
+    let extent = extent.filter(|bytes| *bytes > 0);
+    let bytes = extent.unwrap_or_else(|| buffers.rest(address));
+    let place = buffers.place(address, bytes)?;
+    let size = usize::try_from(bytes).unwrap_or(usize::MAX);
+    place.buffer.part(place.offset, size)
 }
 
 /// Whether the compiled kernel takes what was declared, as far as the driver knows.

@@ -28,6 +28,7 @@
 //! Devices without shared virtual memory, priorities, virtual memory, sub-devices, graphs, images. `docs/design/opencl.md`
 //! says why, and what was measured.
 
+mod addresses;
 mod binaries;
 mod config;
 mod device;
@@ -40,6 +41,7 @@ mod memory;
 mod peer;
 mod status;
 mod timestamp;
+mod undeclared;
 
 pub use config::OpenClConfig;
 pub use driver::OpenClDriver;

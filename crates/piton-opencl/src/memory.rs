@@ -1,16 +1,40 @@
-//! Device memory: shared virtual memory, whose addresses work inside a block as they do at its start.
+//! Device memory: shared virtual memory, whose addresses work inside a block as they do at its start, or buffers with
+//! addresses of ours ([`addresses`](crate::addresses)).
 //!
-//! The budget is kept here: `clSVMAlloc` of some drivers reserves more than there is without a word, and the first touch
-//! pays for it.
+//! The budget is kept here: `clSVMAlloc` and `clCreateBuffer` of some drivers reserve more than there is without a word, and
+//! the first touch pays for it.
 
 #![expect(
     unsafe_code,
     reason = "implements the contract, and frees memory of OpenCL's"
 )]
 
-use crate::device::OpenClDevice;
+use crate::{
+    device::OpenClDevice,
+    ffi::{Buffer, SharedMemory},
+};
 use piton_driver::{DevicePtr, DriverError, ErrorKind, Memory, MemoryUsage, Operation};
 use piton_sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// What an allocation is of.
+#[derive(Debug)]
+pub(crate) enum DeviceMemory {
+    /// Shared virtual memory.
+    Shared(SharedMemory),
+    /// A buffer.
+    Buffer(Arc<Buffer>),
+}
+
+impl DeviceMemory {
+    /// The buffer, if it is one.
+    pub(crate) fn buffer(&self) -> Option<Arc<Buffer>> {
+        match self {
+            Self::Buffer(buffer) => Some(Arc::clone(buffer)),
+            Self::Shared(_) => None,
+        }
+    }
+}
 
 /// What of the budget is in use, in bytes. An ordinary counter: nobody reads memory on its word.
 #[derive(Debug)]
@@ -41,6 +65,23 @@ impl Budget {
 
     fn give_back(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl OpenClDevice {
+    /// Memory of this size and its address, or nothing where OpenCL has none left; it does not always say why.
+    fn fresh(&self, bytes: u64) -> Option<(u64, DeviceMemory)> {
+        let context = &self.shared.context;
+        let size = usize::try_from(bytes).ok()?;
+        if !self.shared.has_shared_memory {
+            let buffer = context.buffer(size).ok()?;
+            let address = self.shared.addresses.take(bytes, self.alignment)?;
+            return Some((address, DeviceMemory::Buffer(Arc::new(buffer))));
+        }
+        let alignment = usize::try_from(self.alignment).ok()?;
+        let memory = context.allocate(size, alignment, false)?;
+        let address = memory.start.as_ptr().expose_provenance() as u64;
+        Some((address, DeviceMemory::Shared(memory)))
     }
 }
 
@@ -75,13 +116,10 @@ unsafe impl Memory for OpenClDevice {
         if !self.budget.take(rounded) {
             return Err(refused());
         }
-        let as_size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let (size, alignment) = (as_size(rounded), as_size(self.alignment));
-        let Some(memory) = self.shared.context.allocate(size, alignment, false) else {
+        let Some((address, memory)) = self.fresh(rounded) else {
             self.budget.give_back(rounded);
             return Err(refused());
         };
-        let address = memory.start.as_ptr().expose_provenance() as u64;
         self.memory.insert(address, rounded, memory);
         Ok(DevicePtr::new(address))
     }
@@ -94,9 +132,14 @@ unsafe impl Memory for OpenClDevice {
         let error = DriverError::new(unknown, Operation::FreeMemory, self.info.id);
         let removed = self.memory.remove(ptr.address(), |_| true);
         let (bytes, memory) = removed.ok_or(error)?;
-        // SAFETY: the books had it, so it came from `allocate` and is freed once; that no command uses it is the caller's
-        // promise.
-        unsafe { self.shared.context.free(memory) };
+        match memory {
+            DeviceMemory::Shared(memory) => {
+                // SAFETY: the books had it, so it came from `allocate` and is freed once; that no command uses it is the
+                // caller's promise.
+                unsafe { self.shared.context.free(memory) };
+            }
+            DeviceMemory::Buffer(buffer) => drop(buffer),
+        }
         self.budget.give_back(bytes);
         Ok(())
     }

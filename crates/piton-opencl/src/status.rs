@@ -23,6 +23,9 @@ use std::fmt;
 pub struct Status(pub i32);
 
 impl Status {
+    /// What is no binary for the device.
+    pub(crate) const INVALID_BINARY: Self = Self(cl::CL_INVALID_BINARY);
+
     /// The error of `operation` on `device` that the code stands for.
     pub fn error(self, operation: Operation, device: DeviceId) -> DriverError {
         DriverError::new(self.kind(), operation, device).with_code(VendorCode(self.0.into()))

@@ -74,8 +74,9 @@ impl Device {
         self.load_image(ModuleImage::Registered(name))
     }
 
-    /// The module of this name, source text or binary, as [`load`](Self::load). A source or binary is known again by
-    /// its content.
+    /// The module of this image, as [`load`](Self::load). Source and binaries as they are are refused: launches through a
+    /// stream are safe, and nobody has vouched for what their kernels write. Register them with the driver, where that is
+    /// done, or load them on [`raw`](Self::raw).
     ///
     /// # Errors
     /// [`RuntimeError::Module`].

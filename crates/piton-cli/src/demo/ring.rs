@@ -20,9 +20,13 @@ use super::replica::Replica;
 /// The complete pieces of a gradient on one device, in order.
 pub(super) type Pieces = Vec<DeviceBuffer<f32>>;
 
-/// Where piece `piece` of `count` lies in the flat parameters. Pieces differ by one element at most.
+/// Elements that pieces begin at multiples of: 512 bytes, at which every device takes an address.
+const STRIDE: usize = 128;
+
+/// Where piece `piece` of `count` lies in the flat parameters. Pieces differ by one stride at most, and the last is shorter.
 pub(super) fn piece_range(piece: usize, count: usize) -> Range<u64> {
-    let border = |n: usize| (n * PARAMETERS / count) as u64;
+    let strides = PARAMETERS.div_ceil(STRIDE);
+    let border = |n: usize| (n * strides / count * STRIDE).min(PARAMETERS) as u64;
     border(piece)..border(piece + 1)
 }
 
@@ -105,6 +109,7 @@ mod tests {
                 let range = piece_range(piece, count);
                 assert_eq!(range.start, end);
                 assert!(!range.is_empty());
+                assert!(range.start.is_multiple_of(STRIDE as u64));
                 end = range.end;
             }
             assert_eq!(end, PARAMETERS as u64);

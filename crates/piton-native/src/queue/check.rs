@@ -309,12 +309,14 @@ impl<D: NativeDevice> Check<'_, D> {
             loaded,
             grid: launch.grid,
             arguments: launch.arguments,
+            extents: launch.extents,
         })
     }
 
     /// Each buffer is memory that the device reaches, as far as the caller says that it goes.
     fn buffers(&self, launch: &Launch<'_>, loaded: &D::Kernel) -> Result<(), DriverError> {
         let mut extents = launch.extents.iter();
+        let alignment = self.device.buffer_alignment();
         for (parameter, place) in loaded.layout() {
             if !matches!(parameter, Parameter::Buffer { .. }) {
                 continue;
@@ -324,6 +326,10 @@ impl<D: NativeDevice> Check<'_, D> {
             let bytes = extents.next().copied().unwrap_or(1);
             if !self.device.reaches(address, bytes) {
                 return Err(self.unknown(address, bytes));
+            }
+            if !address.is_multiple_of(alignment) {
+                let value = address;
+                return Err(self.error(ErrorKind::Misaligned { value, alignment }));
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use super::{
     watch::Watcher,
 };
 use crate::{
-    backend::{NativeDevice, NativeEvent, NativeQueue, VendorStatus},
+    backend::{NativeDevice, NativeEvent, NativeLaunch, NativeQueue, VendorStatus},
     placement::Place,
 };
 use piton_driver::{
@@ -219,9 +219,16 @@ impl<D: NativeDevice> Core<D> {
                 kernel,
                 grid,
                 arguments,
+                extents,
             } => {
+                let launch = NativeLaunch {
+                    of: self.id,
+                    grid,
+                    arguments,
+                    extents,
+                };
                 // SAFETY: the caller's promise.
-                unsafe { queue.launch(kernel, self.id, grid, arguments) }
+                unsafe { queue.launch(kernel, launch) }
             }
             // SAFETY: the caller's promise; overlap was refused.
             Native::Copy(copy) => unsafe { queue.copy(copy) },

@@ -15,6 +15,7 @@ pub(crate) enum Request<'a, D: NativeDevice> {
         loaded: &'a D::Kernel,
         grid: Grid,
         arguments: &'a [u8],
+        extents: &'a [u64],
     },
     Copy(NativeCopy),
     Fill {
@@ -60,6 +61,7 @@ pub(crate) enum Owned {
         kernel: Arc<dyn Kernel>,
         grid: Grid,
         arguments: Box<[u8]>,
+        extents: Box<[u64]>,
     },
     Copy(NativeCopy),
     Fill {
@@ -79,6 +81,7 @@ pub(super) enum Native<'a, D: NativeDevice> {
         kernel: &'a D::Kernel,
         grid: Grid,
         arguments: &'a [u8],
+        extents: &'a [u64],
     },
     Copy(NativeCopy),
     Fill {
@@ -100,11 +103,13 @@ impl<'a, D: NativeDevice> Request<'a, D> {
                 loaded,
                 grid,
                 arguments,
+                extents,
                 ..
             } => Native::Launch {
                 kernel: loaded,
                 grid,
                 arguments,
+                extents,
             },
             Self::Copy(copy) => Native::Copy(copy),
             Self::Fill {
@@ -128,11 +133,13 @@ impl<'a, D: NativeDevice> Request<'a, D> {
                 kernel,
                 grid,
                 arguments,
+                extents,
                 ..
             } => Owned::Launch {
                 kernel: Arc::clone(kernel),
                 grid,
                 arguments: arguments.into(),
+                extents: extents.into(),
             },
             Self::Copy(copy) => Owned::Copy(copy),
             Self::Fill {
@@ -168,10 +175,12 @@ impl<D: NativeDevice> Work<D> {
                 kernel,
                 grid,
                 arguments,
+                extents,
             } => Native::Launch {
                 kernel: (&**kernel as &dyn Any).downcast_ref()?,
                 grid: *grid,
                 arguments,
+                extents,
             },
             Owned::Copy(copy) => Native::Copy(*copy),
             Owned::Fill {

@@ -6,17 +6,19 @@
 )]
 
 use super::{Api, Called, Context, DeviceHandle, Event, RawKernel, succeeded};
-use crate::{device::OpenClDevice, kernel};
+use crate::{device::OpenClDevice, driver::Shared, kernel};
 use opencl_sys as cl;
-use piton_driver::{FillPattern, Grid, QueueId};
-use piton_native::{NativeCopy, kernels::LoadedKernel, slots::SlotPool};
-use std::{ffi::c_void, ptr};
+use piton_driver::FillPattern;
+use piton_native::{CopyWay, NativeCopy, NativeLaunch, kernels::LoadedKernel, slots::SlotPool};
+use std::{ffi::c_void, ptr, sync::Arc};
 
 /// An in-order queue of OpenCL, released when dropped: what was enqueued still runs.
 #[derive(Debug)]
 pub(crate) struct NativeQueue {
     api: &'static Api,
     id: cl::cl_command_queue,
+    /// Who knows which buffer an address is in, where memory is buffers.
+    buffers: Option<Arc<Shared>>,
 }
 
 // SAFETY: the table is shared; queues may be used by every thread at once (OpenCL 3.0, appendix A.2).
@@ -50,10 +52,36 @@ impl NativeQueue {
             )
         };
         succeeded(code)?;
-        Ok(Self { api, id })
+        Ok(Self {
+            api,
+            id,
+            buffers: None,
+        })
     }
 
-    fn enqueued(&self, call: impl FnOnce(*mut cl::cl_event) -> cl::cl_int) -> Called<Event> {
+    /// The same, on a driver whose memory is buffers.
+    pub(crate) fn on_buffers(mut self, shared: &Arc<Shared>) -> Self {
+        self.buffers = Some(Arc::clone(shared));
+        self
+    }
+
+    /// Who knows which buffer an address is in, where memory is buffers.
+    pub(crate) fn buffers(&self) -> Option<&Shared> {
+        self.buffers.as_deref()
+    }
+
+    pub(super) fn api(&self) -> &'static Api {
+        self.api
+    }
+
+    pub(super) fn id(&self) -> cl::cl_command_queue {
+        self.id
+    }
+
+    pub(super) fn enqueued(
+        &self,
+        call: impl FnOnce(*mut cl::cl_event) -> cl::cl_int,
+    ) -> Called<Event> {
         let mut event = ptr::null_mut();
         succeeded(call(&raw mut event))?;
         Ok(Event::from_raw(self.api, event))
@@ -96,20 +124,48 @@ impl NativeQueue {
     }
 }
 
+impl NativeQueue {
+    /// Copies where memory is buffers.
+    ///
+    /// # Safety
+    /// As [`piton_driver::Queue::submit`], for a copy.
+    unsafe fn copy_of_buffers(&self, buffers: &Shared, copy: NativeCopy) -> Called<Event> {
+        let size = usize::try_from(copy.bytes).unwrap_or(usize::MAX);
+        let place = |address| buffers.place(address, copy.bytes);
+        match copy.way {
+            CopyWay::ToDevice => {
+                let from = pointer(copy.src).cast_const();
+                // SAFETY: the caller's promise.
+                unsafe { self.write(&place(copy.dst)?, from, size) }
+            }
+            CopyWay::ToHost => {
+                // SAFETY: the caller's promise.
+                unsafe { self.read(pointer(copy.dst), &place(copy.src)?, size) }
+            }
+            CopyWay::OnDevice | CopyWay::Peer { .. } => {
+                // SAFETY: the caller's promise.
+                unsafe { self.copy_buffer(&place(copy.dst)?, &place(copy.src)?, size) }
+            }
+        }
+    }
+}
+
 impl piton_native::NativeQueue<OpenClDevice> for NativeQueue {
     unsafe fn launch(
         &self,
         kernel: &LoadedKernel<OpenClDevice>,
-        of: QueueId,
-        grid: Grid,
-        arguments: &[u8],
+        launch: NativeLaunch<'_>,
     ) -> Called<Event> {
         // SAFETY: the caller's promise.
-        unsafe { kernel::enqueue(kernel, self, of, grid, arguments) }
+        unsafe { kernel::enqueue(kernel, self, launch) }
     }
 
-    /// One call for every way: addresses are shared or host memory.
+    /// One call for every way where memory is shared.
     unsafe fn copy(&self, copy: NativeCopy) -> Called<Event> {
+        if let Some(buffers) = self.buffers() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.copy_of_buffers(buffers, copy) };
+        }
         let bytes = usize::try_from(copy.bytes).unwrap_or(usize::MAX);
         let (dst, src) = (pointer(copy.dst), pointer(copy.src).cast_const());
         self.enqueued(|event| {
@@ -140,6 +196,11 @@ impl piton_native::NativeQueue<OpenClDevice> for NativeQueue {
             FillPattern::Word(word) => word.to_ne_bytes(),
         };
         let size = usize::try_from(pattern.bytes()).unwrap_or(0);
+        if let Some(buffers) = self.buffers() {
+            let to = buffers.place(dst, bytes as u64)?;
+            // SAFETY: the caller's promise.
+            return unsafe { self.fill_buffer(&to, &value[..size], bytes) };
+        }
         self.enqueued(|event| {
             // SAFETY: the pattern is at least `size` bytes long and copied by the call; the memory is the caller's
             // promise.

@@ -113,6 +113,18 @@ impl DeviceHandle {
         })
     }
 
+    /// What it has of shared virtual memory, a set of `CL_DEVICE_SVM_*`.
+    pub(crate) fn shared_memory(self) -> u64 {
+        // A device of OpenCL 1 does not know the question.
+        self.number(cl::CL_DEVICE_SVM_CAPABILITIES).unwrap_or(0)
+    }
+
+    /// Whether it takes SPIR-V.
+    pub(crate) fn takes_intermediate(self) -> bool {
+        let version = self.text(cl::CL_DEVICE_IL_VERSION);
+        version.is_ok_and(|version| version.contains("SPIR-V"))
+    }
+
     /// The device's clock now, in nanoseconds, where the driver has one to ask.
     pub(crate) fn clock(self) -> Option<u64> {
         let (mut device, mut host) = (0, 0);

@@ -5,7 +5,7 @@
     reason = "calls of OpenCL that read and fill what they are given"
 )]
 
-use super::{Api, Called, Context, DeviceHandle, platform, succeeded};
+use super::{Api, Buffer, Called, Context, DeviceHandle, platform, succeeded};
 use opencl_sys as cl;
 use std::{
     ffi::{CStr, CString, c_char, c_void},
@@ -93,6 +93,45 @@ impl Program {
         let program = Self { api, id };
         succeeded(status)?;
         Ok(program)
+    }
+
+    /// A program of SPIR-V; nothing where the library does not know of such.
+    pub(crate) fn of_intermediate(context: &Context, words: &[u8]) -> Option<Called<Self>> {
+        let api = context.api();
+        let create = api.create_program_with_il?;
+        let mut code = 0;
+        // SAFETY: as many bytes as said.
+        let id = unsafe {
+            create(
+                context.id(),
+                words.as_ptr().cast(),
+                words.len(),
+                &raw mut code,
+            )
+        };
+        Some(succeeded(code).map(|()| Self { api, id }))
+    }
+
+    /// The names of its kernels. It has been built.
+    pub(crate) fn kernel_names(&self) -> Called<Vec<String>> {
+        let names = platform::read_bytes(|size, value, written| {
+            // SAFETY: `value` has room for `size` bytes.
+            unsafe {
+                (self.api.get_program_info)(
+                    self.id,
+                    cl::CL_PROGRAM_KERNEL_NAMES,
+                    size,
+                    value,
+                    written,
+                )
+            }
+        })?;
+        let names = platform::text(&names);
+        let names = names.split(';').map(str::trim);
+        Ok(names
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect())
     }
 
     /// Builds for a device. May take long.
@@ -247,6 +286,42 @@ impl RawKernel {
         })
     }
 
+    /// What the type of an argument is called; nothing where the driver does not say.
+    pub(crate) fn type_name(&self, index: u32) -> Option<String> {
+        let name = platform::read_bytes(|size, value, written| {
+            // SAFETY: `value` has room for `size` bytes.
+            unsafe {
+                (self.api.get_kernel_arg_info)(
+                    self.id,
+                    index,
+                    cl::CL_KERNEL_ARG_TYPE_NAME,
+                    size,
+                    value,
+                    written,
+                )
+            }
+        });
+        name.ok().map(|name| platform::text(&name))
+    }
+
+    /// Whether an argument is memory that the kernel does not write.
+    pub(crate) fn is_constant(&self, index: u32) -> bool {
+        // Eight bytes by the specification, which drivers insist on; `opencl-sys` has four.
+        let mut qualifiers: cl::cl_bitfield = 0;
+        // SAFETY: the place has the size that is said.
+        let code = unsafe {
+            (self.api.get_kernel_arg_info)(
+                self.id,
+                index,
+                cl::CL_KERNEL_ARG_TYPE_QUALIFIER,
+                size_of_val(&qualifiers),
+                (&raw mut qualifiers).cast(),
+                ptr::null_mut(),
+            )
+        };
+        succeeded(code).is_ok() && qualifiers & u64::from(cl::CL_KERNEL_ARG_TYPE_CONST) != 0
+    }
+
     /// The work group that the source demands (`reqd_work_group_size`); one item where it demands nothing.
     pub(crate) fn group(&self, device: DeviceHandle) -> Called<[usize; 3]> {
         let mut group = [0_usize; 3];
@@ -278,6 +353,15 @@ impl RawKernel {
         let pointer: *const c_void = ptr::with_exposed_provenance(address);
         // SAFETY: the pointer is stored, not read.
         succeeded(unsafe { (self.api.set_kernel_arg_svm)(self.id, index, pointer) })
+    }
+
+    /// Sets an argument that is a buffer.
+    pub(crate) fn set_buffer(&mut self, index: u32, buffer: &Buffer) -> Called<()> {
+        let id = buffer.id();
+        // SAFETY: the buffer's id is copied before the call returns.
+        succeeded(unsafe {
+            (self.api.set_kernel_arg)(self.id, index, size_of_val(&id), (&raw const id).cast())
+        })
     }
 }
 

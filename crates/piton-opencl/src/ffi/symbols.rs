@@ -67,6 +67,9 @@ entry_points! {
     release_queue clReleaseCommandQueue_t "clReleaseCommandQueue",
     svm_alloc clSVMAlloc_t "clSVMAlloc",
     svm_free clSVMFree_t "clSVMFree",
+    create_buffer clCreateBuffer_t "clCreateBuffer",
+    create_sub_buffer clCreateSubBuffer_t "clCreateSubBuffer",
+    release_memory clReleaseMemObject_t "clReleaseMemObject",
     create_program_with_source clCreateProgramWithSource_t "clCreateProgramWithSource",
     create_program_with_binary clCreateProgramWithBinary_t "clCreateProgramWithBinary",
     build_program clBuildProgram_t "clBuildProgram",
@@ -83,6 +86,10 @@ entry_points! {
     enqueue_kernel clEnqueueNDRangeKernel_t "clEnqueueNDRangeKernel",
     enqueue_copy clEnqueueSVMMemcpy_t "clEnqueueSVMMemcpy",
     enqueue_fill clEnqueueSVMMemFill_t "clEnqueueSVMMemFill",
+    enqueue_write clEnqueueWriteBuffer_t "clEnqueueWriteBuffer",
+    enqueue_read clEnqueueReadBuffer_t "clEnqueueReadBuffer",
+    enqueue_copy_buffer clEnqueueCopyBuffer_t "clEnqueueCopyBuffer",
+    enqueue_fill_buffer clEnqueueFillBuffer_t "clEnqueueFillBuffer",
     enqueue_barrier clEnqueueBarrierWithWaitList_t "clEnqueueBarrierWithWaitList",
     enqueue_marker clEnqueueMarkerWithWaitList_t "clEnqueueMarkerWithWaitList",
     flush clFlush_t "clFlush",
@@ -93,6 +100,7 @@ entry_points! {
     retain_event clRetainEvent_t "clRetainEvent",
     release_event clReleaseEvent_t "clReleaseEvent",
     ; optional:
+    create_program_with_il clCreateProgramWithIL_t "clCreateProgramWithIL",
     get_device_and_host_timer clGetDeviceAndHostTimer_t "clGetDeviceAndHostTimer",
 }
 
