@@ -1,5 +1,5 @@
 //! The suite on OpenCL drivers: the first that the loader knows, which is pocl on build machines, and Intel's runtime for
-//! processors, where its Python package (`intel-opencl-rt`) is installed.
+//! processors, where its Python packages (`intel-opencl-rt`, `intel-cmplr-lib-rt`) are installed.
 
 #![expect(
     unsafe_code,
@@ -116,7 +116,7 @@ fn intels_runtime() -> Option<PathBuf> {
 fn opencl_conforms_on_intels_runtime_where_it_is_installed() {
     let Some(folder) = intels_runtime() else {
         println!(
-            "skipped: no Intel runtime for OpenCL: pip install intel-opencl-rt, or PITON_INTEL_OPENCL=FOLDER"
+            "skipped: no Intel runtime for OpenCL: pip install intel-opencl-rt intel-cmplr-lib-rt, or PITON_INTEL_OPENCL=FOLDER"
         );
         return;
     };
