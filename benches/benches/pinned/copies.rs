@@ -22,7 +22,7 @@ use rustix::{
 use std::{hint::black_box, ptr, time::Instant};
 
 /// Shared pages, as those of a simulated device are; they stay mapped to the end of the program.
-fn shared_pages(bytes: usize) -> &'static mut [u8] {
+pub(crate) fn shared_pages(bytes: usize) -> &'static mut [u8] {
     let pages = memfd_create("bench", MemfdFlags::CLOEXEC).expect("a memfd");
     ftruncate(&pages, bytes as u64).expect("its length");
     let prot = ProtFlags::READ | ProtFlags::WRITE;

@@ -16,6 +16,7 @@ mod locking;
 mod subject;
 mod threads;
 mod waste;
+mod ways;
 
 use clap::Parser;
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ struct Options {
     /// A run of a second or two, to see that it runs.
     #[arg(long)]
     quick: bool,
-    /// Only the part whose name contains this: threads, copies, locking, waste.
+    /// Only the part whose name contains this: threads, copies, ways, locking, waste.
     #[arg(long)]
     only: Option<String>,
     /// A folder of recorded traces; without one the waste is not measured.
@@ -50,6 +51,9 @@ fn main() {
     }
     if is_wanted("copies") {
         println!("{}", copies::table(is_full));
+    }
+    if is_wanted("ways") {
+        println!("{}", ways::table(is_full));
     }
     if is_wanted("locking") {
         println!("{}", locking::table(is_full));

@@ -23,6 +23,7 @@
 //! | name a part of them | [`DeviceBuffer::slice`], [`DeviceSlice`], [`DeviceSliceMut`] |
 //! | hold elements a device can copy by itself | [`Stream::pinned`], [`PinnedBuffer`] |
 //! | have a device copy elements that the program has already | [`Stream::register`], [`PinnedBuffer::into_boxed_slice`] |
+//! | have a device copy elements that stay where they are | [`Stream::lend`], [`LentBuffer`] |
 //! | let a device have its pages back for a while, and keep addresses and contents | [`Stream::suspend`], [`Stream::resume`] |
 //! | launch a kernel | [`Stream::launch`], [`KernelLaunch`] |
 //! | load kernels, once | [`DeviceContext::load`], [`LoadedModule`] |
@@ -54,6 +55,7 @@ mod device_memory;
 mod error;
 mod graph;
 mod launch;
+mod lent;
 mod memory_value;
 mod modules;
 mod ordinary;
@@ -76,6 +78,7 @@ pub use graph::{
     ScratchBuffer,
 };
 pub use launch::KernelLaunch;
+pub use lent::LentBuffer;
 pub use memory_value::Word;
 pub use modules::{LoadedModule, MAX_MODULES, ModuleCache};
 pub use pinned_buffer::PinnedBuffer;

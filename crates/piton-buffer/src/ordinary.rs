@@ -20,15 +20,18 @@ use crate::{
     stream::{Use, size_in_bytes},
 };
 use bytemuck::Pod;
+use piton_copy::{copy_cached, copy_streaming};
 use piton_driver::{Command, DevicePtr};
 use piton_pinned::{Chunk, PinnedBlock, StagingRing};
 use piton_stream::Event;
 use piton_timeline::{Frontier, Timepoint};
 
 /// Bytes of a chunk, or of one element where that is more. See `docs/benchmarks.md`.
-const CHUNK_BYTES: usize = 512 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes that a read leaves in the caches; what follows them would only push out what lies there.
+const CACHED_BYTES: usize = 4 << 20;
 /// Chunks that a write takes before it waits for the device.
-const WRITE_CHUNKS: usize = 32;
+const WRITE_CHUNKS: usize = 64;
 /// Chunks that a read has under way.
 const READ_CHUNKS: usize = 4;
 
@@ -109,11 +112,17 @@ impl Stream {
         let src = src.into();
         check_lengths(src.len(), dst.len() as u64)?;
         let len = dst.len();
-        let mut room = dst;
+        let (mut room, mut landed) = (bytemuck::cast_slice_mut::<T, u8>(dst), 0);
         self.read_parts(src, len, |part| {
+            let part = bytemuck::cast_slice::<T, u8>(part);
             if let Some((now, later)) = std::mem::take(&mut room).split_at_mut_checked(part.len()) {
-                now.copy_from_slice(part);
+                if landed < CACHED_BYTES {
+                    now.copy_from_slice(part);
+                } else {
+                    copy_streaming(now, part);
+                }
                 room = later;
+                landed += part.len();
             }
         })
     }
@@ -166,6 +175,12 @@ impl<'a, W> Staged<'a, W> {
         Ok(point)
     }
 
+    /// Has the device begin with what was submitted. A device may be in no hurry to, and would then copy a chunk only when
+    /// somebody waits for it, and not while the host fills the next or empties the last.
+    fn start(&self) -> Result<(), BufferError> {
+        Ok(self.stream.raw().flush()?)
+    }
+
     /// A chunk is about to be used anew: what used it before is over, and nobody's concern any more.
     fn forget(&self, chunk: &PinnedBlock) {
         if let Some(sanitizer) = self.stream.raw().sanitizer() {
@@ -185,7 +200,7 @@ impl Staged<'_, Event> {
             let bytes: &[u8] = bytemuck::cast_slice(part);
             let mut chunk = self.chunk()?;
             if let Some(room) = chunk.try_as_mut_slice()?.get_mut(..bytes.len()) {
-                room.copy_from_slice(bytes);
+                copy_cached(room, bytes);
             }
             let (to, length) = (dst.checked_add(at).unwrap_or(dst), bytes.len() as u64);
             // SAFETY: the caller's promise, for a part; the chunk is as long, nobody uses it, and it goes back to its pool
@@ -201,6 +216,9 @@ impl Staged<'_, Event> {
             let event = self.stream.raw().record();
             self.ring.put(chunk, event);
             at += length;
+            if at < size_of_val(src) as u64 {
+                self.start()?;
+            }
         }
         Ok(())
     }
@@ -251,6 +269,9 @@ impl Staged<'_, Underway> {
             let event = self.stream.raw().record();
             self.ring.put(chunk, Underway { event, length });
             at += length as u64;
+            if start + self.step < len {
+                self.start()?;
+            }
         }
         while let Some(Chunk::InUse(chunk, underway)) = self.ring.take_oldest() {
             drop(underway.land(chunk, &mut land)?);

@@ -287,6 +287,12 @@ pub(crate) struct Ordered<'a> {
 }
 
 impl Ordered<'_> {
+    /// As well behind what host memory depends on.
+    pub(crate) fn and_behind(mut self, before: &Frontier) -> Self {
+        self.seen.push(before.clone());
+        self
+    }
+
     /// What the command must come behind.
     pub(crate) fn after(&self) -> &[Frontier] {
         &self.seen

@@ -179,6 +179,11 @@ impl<T: Pod> LentMemory<'_, T> {
         self.registration.visible.record_write(point);
     }
 
+    /// Every device write recorded.
+    pub fn writes(&self) -> &Frontier {
+        self.registration.visible.writes()
+    }
+
     /// Every device use recorded.
     pub fn uses(&self) -> Frontier {
         self.registration.visible.uses()

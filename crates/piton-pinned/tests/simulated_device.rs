@@ -11,10 +11,11 @@
 )]
 
 use piton_driver::{
-    Admission, Device, DeviceId, DevicePtr, Driver, DriverError, Locking, Queue, QueueOptions,
+    Admission, Device, DeviceId, DevicePtr, Driver, DriverError, Grid, Launch, Locking,
+    ModuleImage, Parameter, Queue, QueueOptions, Signature,
 };
 use piton_pinned::{PinnedBlock, PinnedError, PinnedPool, PinnedPoolConfig};
-use piton_sim::{DeviceConfig, SimConfig, SimDriver};
+use piton_sim::{DeviceConfig, KernelDefinition, SimConfig, SimDriver, SimModule};
 use piton_timeline::{Lane, Progress, Timeline};
 use std::sync::Arc;
 
@@ -33,7 +34,8 @@ struct Bench {
     lane: Lane,
     pool: PinnedPool,
     memory: DevicePtr,
-    _device: Arc<dyn Device>,
+    device: Arc<dyn Device>,
+    driver: SimDriver,
 }
 
 fn bench() -> Bench {
@@ -51,7 +53,8 @@ fn bench() -> Bench {
         pool: PinnedPool::new(Arc::clone(&device), timeline, config).unwrap(),
         memory: device.memory().allocate(BYTES as u64).unwrap(),
         queue,
-        _device: device,
+        device,
+        driver,
     }
 }
 
@@ -104,6 +107,52 @@ fn what_goes_to_the_device_comes_back_through_another_block() {
             .all(|byte| *byte == 0xA5)
     );
     bench.pool.check().unwrap();
+}
+
+#[test]
+fn a_kernel_writes_a_block_where_it_lies_and_lent_memory_too() {
+    let doubles = KernelDefinition::new(
+        "doubles",
+        Signature::new([Parameter::write::<u8>()]),
+        |block| {
+            let bytes = block.write::<u8>(0, 0..BYTES as u64)?;
+            bytes.iter_mut().for_each(|byte| *byte *= 2);
+            Ok(())
+        },
+    );
+    let bench = bench();
+    bench.driver.register(SimModule::new("m").with(doubles));
+    let module = bench.device.kernels().load(ModuleImage::Registered("m"));
+    let kernel = module.unwrap().kernel("doubles").unwrap();
+    let launch = |address: DevicePtr| {
+        let arguments = address.address().to_ne_bytes();
+        let launch = Launch {
+            extents: &[BYTES as u64],
+            ..Launch::new(&kernel, Grid::linear(1), &arguments)
+        };
+        // SAFETY: the memory is that long, and nobody looks at it before the recorded write is complete.
+        bench.submitted(unsafe { bench.queue.launch(&launch) })
+    };
+    let mut block = bench.pool.allocate(BYTES).unwrap();
+    block.try_as_mut_slice().unwrap().fill(21);
+    let point = launch(block.device_address().unwrap());
+    block.record_write(point);
+    bench.synchronize();
+    assert!(
+        block.try_as_slice().unwrap()[..BYTES]
+            .iter()
+            .all(|byte| *byte == 42)
+    );
+    let mut memory = vec![4_u8; BYTES];
+    let lent = bench.pool.lend(
+        &mut memory,
+        |_| bench.synchronize(),
+        |mut lent| {
+            lent.record_write(launch(lent.device_address().unwrap()));
+        },
+    );
+    assert_eq!(lent, Ok(()));
+    assert!(memory.iter().all(|byte| *byte == 8));
 }
 
 #[test]

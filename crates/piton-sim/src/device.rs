@@ -156,13 +156,16 @@ impl SimDevice {
         Ok(())
     }
 
-    /// Where a range that this device's kernels may reach lies: its own, or an enabled peer's.
+    /// Where a range that this device's kernels may reach lies: its own, an enabled peer's, or page-locked on the host.
     pub(crate) fn resolve_reachable(&self, range: DeviceRange) -> Result<NonNull<u8>, ErrorKind> {
         let unknown = ErrorKind::UnknownAddress {
             address: range.start,
             bytes: range.bytes,
         };
-        let owner = self.machine.owner(range.start).ok_or(unknown)?;
+        let Some(owner) = self.machine.owner(range.start) else {
+            let on_host = self.machine.host.lock().resolve(range);
+            return on_host.ok_or(unknown);
+        };
         let is_own = owner.info.id == self.id;
         if !is_own && !self.is_enabled(owner.info.id) {
             return Err(ErrorKind::NotPeers {

@@ -1,13 +1,14 @@
 //! Page-locked host memory: anonymous pages, locked with mlock, known to the machine.
 //!
-//! All devices of a machine share the list of regions, as portable pinned memory is shared on real drivers.
+//! All devices of a machine share the list of regions, as portable pinned memory is shared on real drivers. Their kernels
+//! reach it in place, under the addresses it has on the host: no device's own addresses lie among those.
 
 #![expect(unsafe_code, reason = "maps, locks and unmaps host pages")]
 
 use crate::{device::SimDevice, window::system};
 use piton_driver::{
-    Device, DevicePtr, DriverError, ErrorKind, HostAllocation, HostMemory, HostMemoryOptions,
-    Locking, Operation,
+    Device, DevicePtr, DeviceRange, DriverError, ErrorKind, HostAllocation, HostMemory,
+    HostMemoryOptions, Locking, Operation,
 };
 use rustix::{
     mm::{MapFlags, ProtFlags},
@@ -38,6 +39,16 @@ impl HostRegions {
         };
         let before = self.0.range(..=start).next_back();
         bytes > 0 && before.is_some_and(|(first, region)| end <= first + region.bytes)
+    }
+
+    /// Where bytes of one region lie, named by their device address: the host's own.
+    pub(crate) fn resolve(&self, range: DeviceRange) -> Option<NonNull<u8>> {
+        let start = usize::try_from(range.start.address()).ok()?;
+        let bytes = usize::try_from(range.bytes).ok()?;
+        let is_known = self.covers(start, bytes);
+        // Exposed when the address was asked for.
+        let at = || NonNull::new(ptr::with_exposed_provenance_mut(start));
+        is_known.then(at).flatten()
     }
 
     fn overlaps(&self, start: usize, end: usize) -> bool {
@@ -168,8 +179,10 @@ unsafe impl HostMemory for SimDevice {
         Ok(())
     }
 
-    fn device_address(&self, _start: NonNull<u8>) -> Option<DevicePtr> {
-        None
+    fn device_address(&self, start: NonNull<u8>) -> Option<DevicePtr> {
+        let address = start.as_ptr().expose_provenance();
+        let is_known = self.machine().host.lock().covers(address, 1);
+        is_known.then(|| DevicePtr::new(address as u64))
     }
 }
 

@@ -99,6 +99,7 @@ mod resource;
 mod ring;
 mod runner;
 mod semaphore;
+mod sequel;
 mod shield;
 mod stall;
 mod tally;

@@ -4,6 +4,7 @@
 //! against the contract, is an error and not a crash.
 
 use crate::{command::HostRange, fault::LinkFate, queue::QueueCore};
+use piton_copy::copy_streaming_raw;
 use piton_driver::{DeviceRange, ErrorKind, FillPattern, PeerAddress};
 use std::{ptr, ptr::NonNull, slice};
 
@@ -25,7 +26,7 @@ pub(crate) fn copy_in(
     src: HostRange,
 ) -> Result<(), ErrorKind> {
     let to = resolve(queue, dst)?;
-    copy_bytes(to, src.start, src.bytes);
+    copy_bytes(queue, (to, src.start), src.bytes);
     Ok(())
 }
 
@@ -35,7 +36,7 @@ pub(crate) fn copy_out(
     src: DeviceRange,
 ) -> Result<(), ErrorKind> {
     let from = resolve(queue, src)?;
-    copy_bytes(dst.start, from, dst.bytes);
+    copy_bytes(queue, (dst.start, from), dst.bytes);
     Ok(())
 }
 
@@ -45,7 +46,7 @@ pub(crate) fn copy_within(
     src: DeviceRange,
 ) -> Result<(), ErrorKind> {
     let (to, from) = (resolve(queue, dst)?, resolve(queue, src)?);
-    copy_bytes(to, from, length(src.bytes)?);
+    copy_bytes(queue, (to, from), length(src.bytes)?);
     Ok(())
 }
 
@@ -77,7 +78,7 @@ pub(crate) fn copy_peer(
         })
     };
     let (to, from) = (find(dst)?, find(src)?);
-    copy_bytes(to, from, length(bytes)?);
+    copy_bytes(queue, (to, from), length(bytes)?);
     if fate == LinkFate::Corrupts {
         change_byte(to);
     }
@@ -107,11 +108,16 @@ fn length(bytes: u64) -> Result<usize, ErrorKind> {
 }
 
 #[expect(unsafe_code, reason = "the device's copy engine")]
-fn copy_bytes(to: NonNull<u8>, from: NonNull<u8>, bytes: usize) {
+fn copy_bytes(queue: &QueueCore, (to, from): (NonNull<u8>, NonNull<u8>), bytes: usize) {
+    let (to, from) = (to.as_ptr(), from.as_ptr());
+    let cached = queue.consumer.sequel.cached(to.addr(), bytes);
     // SAFETY: device ends were resolved just now: mapped, `bytes` long. Host ends were checked to be
     // page-locked memory when submitted, and the submitter promised that both ends stay valid, unshared and
     // apart until the command has ended. `copy` allows overlap, which aliased pages may bring.
-    unsafe { ptr::copy(from.as_ptr(), to.as_ptr(), bytes) };
+    unsafe { ptr::copy(from, to, cached) };
+    let (to, from) = (to.wrapping_add(cached), from.wrapping_add(cached));
+    // SAFETY: as above, for the rest; it too allows overlap.
+    unsafe { copy_streaming_raw(to, from, bytes - cached) };
 }
 
 #[expect(unsafe_code, reason = "the device's copy engine, gone wrong")]

@@ -36,6 +36,7 @@ use crate::{
     progress::{Due, Progress},
     ready::BANDS,
     ring::Ring,
+    sequel::Sequel,
     shield,
     stall::Stall,
     traffic::Flowing,
@@ -102,6 +103,7 @@ pub(crate) struct Producer {
 pub(crate) struct Consumer {
     pub(crate) front: FrontMark,
     pub(crate) parameters: ParameterRing,
+    pub(crate) sequel: Sequel,
 }
 
 /// When things happened, in virtual time.

@@ -42,6 +42,31 @@ fn a_grid_of_blocks_computes_what_one_loop_would() {
 }
 
 #[test]
+fn a_kernel_reaches_page_locked_host_memory_in_place_and_nothing_beside_it() {
+    both_clocks(|config| {
+        let (_driver, device) = machine(config);
+        let (queue, add) = (queue(&device), kernel(&device, "add"));
+        let mut memory = Pinned::new(&device, &(0..1024).collect::<Vec<_>>());
+        let host = device.host_memory().unwrap();
+        let address = host.device_address(memory.start()).unwrap();
+        let last = accepted(launch(&queue, &add, 4, address, 5));
+        assert_eq!(queue.wait(last, None), Ok(WaitOutcome::Reached));
+        assert_eq!(memory.words(), (5..1029).collect::<Vec<u32>>());
+        let start = memory.start();
+        memory.give_back().unwrap();
+        assert_eq!(host.device_address(start), None);
+        let beside = accepted(launch(&queue, &add, 1, address, 5));
+        assert_eq!(queue.wait(beside, None), Ok(WaitOutcome::Reached));
+        let kind = queue.failure().unwrap().error.kind;
+        let expected = ErrorKind::KernelFault(Fault::OutOfBounds {
+            address,
+            bytes: 1024,
+        });
+        assert_eq!(kind, expected);
+    });
+}
+
+#[test]
 fn commands_of_one_queue_run_in_order_however_many() {
     both_clocks(|config| {
         let (_driver, device) = machine(config);

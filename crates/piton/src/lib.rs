@@ -138,9 +138,9 @@ pub use runtime::Runtime;
 pub use piton_alloc::{MemoryPoolConfig, PoolLimit, PoolStats};
 pub use piton_buffer::{
     BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphLaunch,
-    GraphRecorder, GraphSlice, GraphSliceMut, KeptIn, KernelLaunch, PinnedBuffer, PrivatePool,
-    ReadyGraph, Replay, ResumeFailed, ScratchBuffer, Stream, SuspendFailed, SuspendedBuffers,
-    Transfer, TransferFailed, Word,
+    GraphRecorder, GraphSlice, GraphSliceMut, KeptIn, KernelLaunch, LentBuffer, PinnedBuffer,
+    PrivatePool, ReadyGraph, Replay, ResumeFailed, ScratchBuffer, Stream, SuspendFailed,
+    SuspendedBuffers, Transfer, TransferFailed, Word,
 };
 pub use piton_driver::{
     Comparison, ComputeUnitSet, DeviceId, DeviceInfo, DriverError, ErrorKind, ExecutionRecord,

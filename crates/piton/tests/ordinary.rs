@@ -11,8 +11,8 @@ use piton::{
 use support::{check, runtime, sanitized, small_devices};
 
 /// Bytes of a chunk, and how many a write takes before it waits.
-const CHUNK: usize = 512 << 10;
-const WRITE_CHUNKS: usize = 32;
+const CHUNK: usize = 256 << 10;
+const WRITE_CHUNKS: usize = 64;
 
 /// Bytes that differ from one to the next and from chunk to chunk.
 fn pattern(bytes: usize) -> Vec<u8> {

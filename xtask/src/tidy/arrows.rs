@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("piton-sync", &[]),
     ("piton-suballoc", &[]),
     ("piton-driver", &[]),
+    ("piton-copy", &[]),
     // Blocks and offsets, and what others recorded of them: nobody is asked anything.
     ("piton-plan", &[]),
     ("piton-snapshot", &[]),
@@ -25,7 +26,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     // What backends recorded, as files: nobody is asked anything.
     ("piton-trace", &["piton-driver"]),
     // Backends know the contract and not each other. The simulated machine's links share what flows through them.
-    ("piton-sim", &["piton-fluid", "piton-driver", "piton-sync"]),
+    (
+        "piton-sim",
+        &["piton-fluid", "piton-copy", "piton-driver", "piton-sync"],
+    ),
     // What the demonstration computes: on simulated devices, and as text for others.
     ("piton-training", &["piton-driver", "piton-sim"]),
     // Stand in for vendors' libraries, in tests, and what they share: kernels by name, the demonstration's among them.
@@ -96,6 +100,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "piton-buffer",
         &[
             "piton-alloc",
+            "piton-copy",
             "piton-driver",
             "piton-graph",
             "piton-pinned",

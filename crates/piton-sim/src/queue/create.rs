@@ -9,6 +9,7 @@ use crate::{
     parameters::ParameterRing,
     progress::Progress,
     ring::Ring,
+    sequel::Sequel,
     stall::Stall,
     trouble::Trouble,
 };
@@ -50,6 +51,7 @@ impl Queues for SimDevice {
             consumer: CachePadded::new(Consumer {
                 front: FrontMark::default(),
                 parameters: ParameterRing::new(commands),
+                sequel: Sequel::default(),
             }),
             stall: Stall::default(),
             replay: ReplayPlace::default(),
