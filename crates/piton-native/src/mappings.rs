@@ -268,7 +268,7 @@ impl<H: Copy> Mappings<H> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

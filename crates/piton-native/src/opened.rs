@@ -50,7 +50,7 @@ impl<D> Opened<D> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -20,6 +20,8 @@ mod counter;
 mod fate;
 mod line;
 mod listening;
+#[cfg(all(test, loom))]
+mod modelled;
 mod ticket;
 
 pub use counter::Counter;

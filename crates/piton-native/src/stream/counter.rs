@@ -17,7 +17,12 @@ const RELEASED: u64 = u64::MAX;
 
 /// A counter: a claim on memory, which its owner gives back.
 #[derive(Debug)]
-pub struct Counter(NonNull<u64>);
+pub struct Counter {
+    place: NonNull<u64>,
+    /// In models, which have no device and no memory of one, the number itself.
+    #[cfg(loom)]
+    number: AtomicU64,
+}
 
 // SAFETY: the address of a number that everybody reads and writes as an atomic.
 unsafe impl Send for Counter {}
@@ -31,19 +36,38 @@ impl Counter {
     /// The place is aligned, and live for as long as the counter is used; the device and this alone write it, as an atomic
     /// number.
     pub unsafe fn new(place: NonNull<u64>) -> Self {
+        #[cfg(not(loom))]
         // SAFETY: the caller's promise; nobody else knows it yet.
-        unsafe { place.write(0) };
-        Self(place)
+        unsafe {
+            place.write(0);
+        }
+        Self {
+            place,
+            #[cfg(loom)]
+            number: AtomicU64::new(0),
+        }
     }
 
     /// Where it is.
     pub const fn place(&self) -> NonNull<u64> {
-        self.0
+        self.place
     }
 
-    fn shared(&self) -> &AtomicU64 {
+    #[cfg(not(loom))]
+    const fn shared(&self) -> &AtomicU64 {
         // SAFETY: `new`'s caller promised that it is aligned, live, and an atomic of eight bytes for everybody.
-        unsafe { AtomicU64::from_ptr(self.0.as_ptr()) }
+        unsafe { AtomicU64::from_ptr(self.place.as_ptr()) }
+    }
+
+    #[cfg(loom)]
+    const fn shared(&self) -> &AtomicU64 {
+        &self.number
+    }
+
+    /// What the device does.
+    #[cfg(all(test, loom))]
+    pub(super) fn write(&self, value: u64) {
+        self.shared().store(value, Ordering::Release);
     }
 
     /// What the device wrote last, and nothing once it was released. What it wrote before is visible.

@@ -326,3 +326,54 @@ impl<V: VendorStream> Drop for Stream<V> {
         self.vendor.close(is_idle);
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::stream::modelled::{Code, Vendor};
+    use piton_sync::model;
+
+    #[test]
+    fn who_sees_that_a_command_has_ended_sees_what_it_did() {
+        model(|| {
+            let stream = Vendor::stream(0, false);
+            let _ticket = Vendor::hand(&stream);
+            stream.flush().unwrap();
+            let reader = {
+                let stream = Arc::clone(&stream);
+                thread::spawn(move || {
+                    if stream.ended() >= 1 {
+                        let done = stream.vendor.done.load(Ordering::Relaxed);
+                        assert_eq!(done, 1, "what the command did is not there");
+                    }
+                })
+            };
+            stream.vendor.done.store(1, Ordering::Release);
+            assert!(stream.has_ended(1));
+            reader.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn who_sees_a_released_counter_finds_what_it_had_shown_and_why() {
+        model(|| {
+            let stream = Vendor::stream(0, true);
+            let _tickets = [Vendor::hand(&stream), Vendor::hand(&stream)];
+            if let Some(counter) = stream.vendor.counter() {
+                counter.write(1);
+            }
+            let reader = {
+                let stream = Arc::clone(&stream);
+                thread::spawn(move || {
+                    let counter = stream.vendor.counter();
+                    if counter.is_some_and(|counter| counter.shown().is_none()) {
+                        assert_eq!(stream.vendor.fate().failure(), Some(Code(7)));
+                    }
+                    assert_eq!(stream.ended(), 1);
+                })
+            };
+            stream.vendor.fate().give_up(Code(7));
+            reader.join().unwrap();
+        });
+    }
+}

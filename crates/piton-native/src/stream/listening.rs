@@ -103,3 +103,42 @@ fn run<V: VendorStream>(inbox: &Inbox<V>) {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::stream::modelled::Vendor;
+    use piton_sync::model;
+
+    /// Counts, and rings.
+    type Bell = Arc<(Mutex<u32>, Condvar)>;
+
+    fn listen(stream: &Arc<Stream<Vendor>>, bell: &Bell) {
+        let bell = Arc::clone(bell);
+        let told = move || {
+            *bell.0.lock() += 1;
+            bell.1.notify_one();
+        };
+        assert!(stream.listen(1, Box::new(told)).is_ok());
+    }
+
+    #[test]
+    fn who_asked_is_told_and_the_thread_ends_with_the_stream() {
+        model(|| {
+            let stream = Vendor::stream(1, false);
+            let _ticket = Vendor::hand(&stream);
+            let bell: Bell = Arc::default();
+            let other = {
+                let (stream, bell) = (Arc::clone(&stream), Arc::clone(&bell));
+                thread::spawn(move || listen(&stream, &bell))
+            };
+            listen(&stream, &bell);
+            let mut told = bell.0.lock();
+            while *told < 2 {
+                bell.1.wait(&mut told);
+            }
+            drop(told);
+            other.join().unwrap();
+        });
+    }
+}
