@@ -9,6 +9,7 @@ use piton_timeline::{Frontier, LaneId, Timepoint};
 use crate::adaptor::Tag;
 use crate::lane_word::LaneWord;
 use crate::region::Region;
+use crate::request::Request;
 
 /// Which pool: a random number, so that an allocation of a pool that is gone is not taken for another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,6 +110,36 @@ impl std::fmt::Debug for About {
     }
 }
 
+/// What the pool adds to a request to make an allocation of it, where no other lane used the memory.
+///
+/// Calls that hand memory out return this, and the handle is made where the program's own code calls the pool: a handle that
+/// is written in words and then moved as a whole waits for its stores. In another order than the handle has it, so that
+/// it is read in words too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// The seq of the lane's last use of the memory before; 0 if there is none.
+    pub(crate) own: u64,
+    pub(crate) padding: u64,
+    pub(crate) ptr: DevicePtr,
+    pub(crate) id: ExtentId,
+    pub(crate) region: Region,
+}
+
+impl Taken {
+    #[inline(always)]
+    pub(crate) fn handle(self, pool: PoolId, request: &Request) -> Allocation {
+        Allocation {
+            pool,
+            id: self.id,
+            ptr: self.ptr,
+            bytes: request.bytes,
+            about: About::new(self.region, self.padding, request.lane, request.tag),
+            own: self.own,
+            others: None,
+        }
+    }
+}
+
 /// Uses by other lanes than its own, not known complete when an allocation was handed out.
 #[derive(Debug)]
 pub(crate) struct OtherUses {
@@ -177,6 +208,7 @@ impl Allocation {
     }
 
     /// The lane it was allocated for.
+    #[inline]
     #[must_use]
     pub const fn lane(&self) -> Option<LaneId> {
         self.about.lane.get()

@@ -1,7 +1,8 @@
 //! The Blocks a pool holds: from offsets of the index to addresses and back.
 //!
 //! Each Block, or range of reserved addresses, is one range of the index. Blocks are few (the pool asks for large ones), so they are sorted vectors:
-//! a look-up is a binary search, adding and removing a move.
+//! a look-up is a binary search, adding and removing a move. An allocation does not search: a Block keeps its place in a
+//! slab for as long as it is there, and the place that offsets close by were found at is looked at first.
 
 use std::sync::Arc;
 
@@ -18,6 +19,15 @@ pub(crate) struct Block {
     pub(crate) range: DeviceRange,
 }
 
+/// No Block: no offset lies in it.
+const NOWHERE: Block = Block {
+    offset: 0,
+    range: DeviceRange {
+        start: DevicePtr::new(0),
+        bytes: 0,
+    },
+};
+
 /// log2 of the bytes of offsets that share a word of `Blocks::recent`.
 const STRETCH_BITS: u32 = 24;
 /// Words of `Blocks::recent`.
@@ -26,9 +36,13 @@ const STRETCHES: usize = 1024;
 /// All Blocks in the index.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    by_offset: Vec<Block>,
+    /// The slab; a vacant place is [`NOWHERE`].
+    places: Vec<Block>,
+    vacant: Vec<u32>,
+    /// Places, in order of offset.
+    by_offset: Vec<u32>,
     by_address: Vec<Block>,
-    /// By stretch of offsets, the position in `by_offset` where one was found last: a guess, to be looked at.
+    /// By stretch of offsets, the place where a Block was found last: a guess, to be looked at.
     recent: Box<[u32]>,
     /// Where those look who have no lock.
     directory: Arc<Directory>,
@@ -37,6 +51,8 @@ pub(crate) struct Blocks {
 impl Blocks {
     pub(crate) fn new(directory: Arc<Directory>) -> Self {
         Self {
+            places: Vec::new(),
+            vacant: Vec::new(),
             by_offset: Vec::new(),
             by_address: Vec::new(),
             recent: vec![0; STRETCHES].into(),
@@ -45,35 +61,67 @@ impl Blocks {
     }
 
     pub(crate) fn insert(&mut self, block: Block) {
-        let at = self
-            .by_offset
-            .partition_point(|other| other.offset < block.offset);
-        self.by_offset.insert(at, block);
-        let at = self
-            .by_address
-            .partition_point(|other| other.range.start < block.range.start);
+        let at = self.count_up_to(block.offset);
+        let place = self.occupy(block);
+        self.by_offset.insert(at, place);
+        let at = self.count_below(block.range.start);
         self.by_address.insert(at, block);
         self.directory.publish_blocks(&self.by_address);
     }
 
     pub(crate) fn remove(&mut self, offset: u64) -> Option<Block> {
-        let at = self
-            .by_offset
-            .binary_search_by_key(&offset, |block| block.offset)
-            .ok()?;
-        let block = self.by_offset.remove(at);
-        self.by_address.retain(|other| other.offset != offset);
+        let at = self.count_up_to(offset).checked_sub(1)?;
+        let place = *self.by_offset.get(at)?;
+        let block = self.at(place).filter(|block| block.offset == offset)?;
+        self.by_offset.remove(at);
+        self.places[place as usize] = NOWHERE;
+        self.vacant.push(place);
+        let at = self.count_below(block.range.start);
+        self.by_address.remove(at);
         self.directory.publish_blocks(&self.by_address);
         Some(block)
+    }
+
+    fn occupy(&mut self, block: Block) -> u32 {
+        if let Some(place) = self.vacant.pop() {
+            self.places[place as usize] = block;
+            return place;
+        }
+        // Fewer than there are offsets.
+        let place = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        self.places.push(block);
+        place
+    }
+
+    #[inline]
+    fn at(&self, place: u32) -> Option<Block> {
+        self.places.get(place as usize).copied()
+    }
+
+    /// How many Blocks begin at the offset or below.
+    #[inline]
+    fn count_up_to(&self, offset: u64) -> usize {
+        let begins = |place: &u32| self.at(*place).is_some_and(|block| block.offset <= offset);
+        self.by_offset.partition_point(begins)
+    }
+
+    /// How many Blocks lie at lower addresses.
+    fn count_below(&self, start: DevicePtr) -> usize {
+        self.by_address
+            .partition_point(|block| block.range.start < start)
+    }
+
+    /// The last Block that begins at the offset or below, and its place.
+    fn reaching(&self, offset: u64) -> Option<(u32, Block)> {
+        let at = self.count_up_to(offset).checked_sub(1)?;
+        let place = *self.by_offset.get(at)?;
+        Some((place, self.at(place)?))
     }
 
     /// The address of an offset of the index.
     #[inline]
     pub(crate) fn address_of(&self, offset: u64) -> Option<DevicePtr> {
-        let above = self
-            .by_offset
-            .partition_point(|block| block.offset <= offset);
-        let block = self.by_offset.get(above.checked_sub(1)?)?;
+        let (_, block) = self.reaching(offset)?;
         block.range.start.checked_add(offset - block.offset)
     }
 
@@ -81,8 +129,8 @@ impl Blocks {
     #[inline]
     pub(crate) fn find_address(&mut self, offset: u64) -> Option<DevicePtr> {
         let stretch = usize::try_from(offset >> STRETCH_BITS).unwrap_or(0) % STRETCHES;
-        let guess = self.recent.get(stretch).map_or(0, |guess| *guess as usize);
-        match self.by_offset.get(guess) {
+        let guess = *self.recent.get(stretch)?;
+        match self.places.get(guess as usize) {
             Some(block) if offset.wrapping_sub(block.offset) < block.range.bytes => {
                 block.range.start.checked_add(offset - block.offset)
             }
@@ -92,22 +140,16 @@ impl Blocks {
 
     #[cold]
     fn find_new_address(&mut self, offset: u64, stretch: usize) -> Option<DevicePtr> {
-        let above = self
-            .by_offset
-            .partition_point(|block| block.offset <= offset);
-        let found = above.checked_sub(1)?;
+        let (place, block) = self.reaching(offset)?;
         if let Some(guess) = self.recent.get_mut(stretch) {
-            *guess = u32::try_from(found).unwrap_or(0);
+            *guess = place;
         }
-        self.address_of(offset)
+        block.range.start.checked_add(offset - block.offset)
     }
 
     /// Where the Block that an offset lies in ends among the offsets.
     pub(crate) fn end_of(&self, offset: u64) -> Option<u64> {
-        let above = self
-            .by_offset
-            .partition_point(|block| block.offset <= offset);
-        let block = self.by_offset.get(above.checked_sub(1)?)?;
+        let (_, block) = self.reaching(offset)?;
         Some(block.offset + block.range.bytes)
     }
 
@@ -123,6 +165,8 @@ impl Blocks {
 
     /// In order of offset.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Block> {
-        self.by_offset.iter()
+        self.by_offset
+            .iter()
+            .map(|place| &self.places[*place as usize])
     }
 }

@@ -11,7 +11,7 @@ use piton_suballoc::{Chunk, ConfigError as IndexError, Domain, ExtentId, Tlsf};
 use piton_sync::atomic::Ordering;
 use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
 
-use crate::allocation::{About, Allocation, OtherUses, PoolId};
+use crate::allocation::{Allocation, OtherUses, PoolId, Taken};
 use crate::block::{Block, Blocks};
 use crate::config::Settings;
 use crate::deferred::Deferred;
@@ -48,6 +48,8 @@ pub(crate) struct Books {
     pub(crate) claims: Claims,
     /// Allocations without their pages.
     pub(crate) suspended: SuspendedBytes,
+    /// Whether there may be a Block that was added and that nothing was taken from.
+    pub(crate) has_unbroken: bool,
     /// How large a Block a request may break into.
     pub(crate) idle_rule: IdleRule,
     /// The last things that happened.
@@ -91,6 +93,7 @@ impl Books {
             reserved: 0,
             claims: Claims::default(),
             suspended: SuspendedBytes::default(),
+            has_unbroken: false,
             idle_rule: IdleRule::new(settings),
             events: EventRing::new(settings.events),
             fronts,
@@ -106,26 +109,41 @@ impl Books {
         request: &Request,
         region: Region,
         timeline: &Timeline,
-    ) -> Option<Allocation> {
+    ) -> Option<Taken> {
         let shared = region.shared();
-        let mut domain = shared;
+        let mut own = None;
         if let Some(lane) = request.lane
-            && let Some(own) = region.of_lane(lane)
+            && let Some(domain) = region.of_lane(lane)
         {
-            self.release_known_complete(lane, own, timeline);
-            domain = own;
+            self.release_known_complete(lane, domain, timeline);
+            own = Some(domain);
         }
-        let chunk = loop {
-            if let Some(chunk) = self.index.allocate(domain, request.bytes, request.align) {
-                break chunk;
-            }
-            if domain == shared {
-                break self.break_idle(request)?;
-            }
-            domain = shared;
+        let (bytes, align) = (request.bytes, request.align);
+        let found = match own {
+            Some(own) => self.index.allocate_from([own, shared], bytes, align),
+            None => self
+                .index
+                .allocate(shared, bytes, align)
+                .map(|chunk| (chunk, shared)),
+        };
+        let (chunk, domain) = match found {
+            Some(found) => found,
+            None => (self.break_idle(request)?, shared),
         };
         let own = if domain == shared { 0 } else { chunk.stamp };
-        self.issue_with(chunk, request, region, own, None)
+        self.issue_plainly(&chunk, request, region, own)
+    }
+
+    /// The same as an allocation, for those who have taken longer already.
+    #[inline(never)]
+    pub(crate) fn take_again(
+        &mut self,
+        request: &Request,
+        region: Region,
+        timeline: &Timeline,
+    ) -> Option<Allocation> {
+        let taken = self.take_at_once(request, region, timeline)?;
+        Some(taken.handle(self.pool, request))
     }
 
     /// Makes a handle of a chunk just taken from the index. `None` only if the Blocks do not match the index.
@@ -139,19 +157,21 @@ impl Books {
     ) -> Option<Allocation> {
         self.counters.waits += u64::from(!wait.is_empty());
         let (own, others) = OtherUses::split(request.lane, wait, earlier);
-        self.issue_with(chunk, request, region, own, others)
+        let taken = self.issue_plainly(&chunk, request, region, own)?;
+        Some(Allocation {
+            others,
+            ..taken.handle(self.pool, request)
+        })
     }
 
-    // In place in both callers: a handle that is written in parts and moved as a whole costs a stall.
     #[inline(always)]
-    fn issue_with(
+    fn issue_plainly(
         &mut self,
-        chunk: Chunk,
+        chunk: &Chunk,
         request: &Request,
         region: Region,
         own: u64,
-        others: Option<Box<OtherUses>>,
-    ) -> Option<Allocation> {
+    ) -> Option<Taken> {
         let ptr = self.blocks.find_address(chunk.offset)?;
         let record = Record {
             ptr,
@@ -159,25 +179,17 @@ impl Books {
             lane: request.lane,
             tag: request.tag,
         };
-        let allocation = Allocation {
-            pool: self.pool,
-            id: chunk.id,
-            ptr,
-            bytes: request.bytes,
-            about: About::new(
-                region,
-                chunk.bytes - request.bytes,
-                request.lane,
-                request.tag,
-            ),
-            own,
-            others,
-        };
-        self.note_handed_out(&chunk, &record);
+        self.note_handed_out(chunk, &record);
         if self.live > self.counters.peak_live {
             self.note_peak();
         }
-        Some(allocation)
+        Some(Taken {
+            own,
+            padding: chunk.bytes - request.bytes,
+            ptr,
+            id: chunk.id,
+            region,
+        })
     }
 
     #[cold]
@@ -351,8 +363,11 @@ impl Books {
 
     /// Moves a new range, wholly free in the shared domain, to another.
     pub(crate) fn give_to(&mut self, offset: u64, domain: Domain) {
+        if domain.is_shared() {
+            return;
+        }
         let whole = self.index.extents_of(offset).next();
-        if let Some(extent) = whole.filter(|_| !domain.is_shared()) {
+        if let Some(extent) = whole {
             let moved = self.index.move_domain(extent.id, Domain::SHARED, domain);
             debug_assert!(moved.is_ok());
         }

@@ -9,7 +9,7 @@ use std::ops::Deref;
 
 use piton_timeline::Frontier;
 
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, Taken};
 use crate::error::{AllocError, FreeError};
 use crate::pool::DevicePool;
 use crate::request::Request;
@@ -25,43 +25,60 @@ impl OwnedPool {
     ///
     /// # Errors
     /// As [`DevicePool::allocate`].
+    #[inline]
     pub fn allocate(&mut self, request: Request) -> Result<Allocation, AllocError> {
+        match self.take_quickly(&request) {
+            Some(taken) => Ok(taken.handle(self.0.id, &request)),
+            None => self
+                .0
+                .allocate_carefully(&request)
+                .map(|found| *found)
+                .map_err(|error| *error),
+        }
+    }
+
+    fn take_quickly(&mut self, request: &Request) -> Option<Taken> {
         let pool = &mut self.0;
-        pool.source.status()?;
-        pool.admit(&request)?;
-        if let Some(found) = pool.take_from_front(&request) {
-            return Ok(found);
+        if !pool.may_serve(request) {
+            return None;
+        }
+        if let Some(found) = pool.take_from_front(request) {
+            return Some(found);
         }
         let region = pool.placement.region_of(request.bytes);
         let books = pool.books.get_mut();
-        if let Some(found) = books.take_at_once(&request, region, &pool.timeline) {
-            books.counters.hits += 1;
-            return Ok(found);
-        }
-        pool.allocate_slowly(&request, region)
+        let found = books.take_at_once(request, region, &pool.timeline)?;
+        books.counters.hits += 1;
+        Some(found)
     }
 
     /// Takes memory back; see [`DevicePool::free`].
     ///
     /// # Errors
     /// As [`DevicePool::free`].
+    #[inline]
     pub fn free(&mut self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
-        let pool = &mut self.0;
-        if allocation.pool != pool.id {
-            return Err(pool.refusal(allocation));
-        }
-        if pool.give_to_front(&allocation, LastUse::of(&allocation, &last_uses)) {
+        if self.take_back(&allocation, &last_uses) {
             return Ok(());
         }
-        let Some((domain, last)) = pool.place_of(&allocation, &last_uses) else {
-            return pool.free_of_several(allocation, last_uses);
-        };
-        let books = pool.books.get_mut();
-        if books.give_back_simply(&allocation, domain, last) {
-            Ok(())
-        } else {
-            Err(pool.refusal(allocation))
+        self.0.free_carefully(allocation, last_uses)
+    }
+
+    fn take_back(&mut self, allocation: &Allocation, last_uses: &Frontier) -> bool {
+        let last = LastUse::of(allocation, last_uses);
+        let pool = &mut self.0;
+        if allocation.pool != pool.id {
+            return false;
         }
+        if pool.give_to_front(allocation, last) {
+            return true;
+        }
+        let Some((domain, last)) = pool.place_of(allocation, last) else {
+            return false;
+        };
+        pool.books
+            .get_mut()
+            .give_back_simply(allocation, domain, last)
     }
 
     /// The pool, to be shared.

@@ -11,7 +11,7 @@ use piton_suballoc::Domain;
 use piton_sync::Mutex;
 use piton_timeline::{Frontier, Timeline, Timepoint};
 
-use crate::allocation::{Allocation, AllocationInfo, PoolId};
+use crate::allocation::{Allocation, AllocationInfo, PoolId, Taken};
 use crate::books::Books;
 use crate::books_lock::BooksLock;
 use crate::check::Inconsistency;
@@ -120,20 +120,48 @@ impl DevicePool {
     /// [`AllocError::NeverFits`] beyond the limit; [`AllocError::FullNow`] when all steps of the recovery failed;
     /// [`AllocError::Driver`] when the device is lost or the source fails otherwise. The pool is as before, but for
     /// Blocks given back on the way.
+    // In the caller's code: see `Taken`.
+    #[inline]
     pub fn allocate(&self, request: Request) -> Result<Allocation, AllocError> {
-        self.source.status()?;
-        self.admit(&request)?;
-        if let Some(found) = self.take_from_front(&request) {
-            return Ok(found);
+        match self.take_quickly(&request) {
+            Some(taken) => Ok(taken.handle(self.id, &request)),
+            None => self
+                .allocate_carefully(&request)
+                .map(|found| *found)
+                .map_err(|error| *error),
+        }
+    }
+
+    /// Memory that can be had at the first look; `None` if there is none, or something is the matter.
+    fn take_quickly(&self, request: &Request) -> Option<Taken> {
+        if !self.may_serve(request) {
+            return None;
+        }
+        if let Some(found) = self.take_from_front(request) {
+            return Some(found);
         }
         let region = self.placement.region_of(request.bytes);
         let mut books = self.books.lock_briefly();
-        if let Some(found) = books.take_at_once(&request, region, &self.timeline) {
-            books.counters.hits += 1;
-            return Ok(found);
-        }
-        drop(books);
-        self.allocate_slowly(&request, region)
+        let found = books.take_at_once(request, region, &self.timeline)?;
+        books.counters.hits += 1;
+        Some(found)
+    }
+
+    /// What is left to do where the first look yielded nothing.
+    ///
+    /// Boxed, so that both ways give the caller words: one that wrote the result itself would have the other write it too.
+    #[cold]
+    pub(crate) fn allocate_carefully(
+        &self,
+        request: &Request,
+    ) -> Result<Box<Allocation>, Box<AllocError>> {
+        let checked = match self.source.status() {
+            Ok(()) if self.admits(request) => Ok(self.placement.region_of(request.bytes)),
+            Ok(()) => Err(self.refusal_of(request)),
+            Err(error) => Err(error.into()),
+        };
+        let found = checked.and_then(|region| self.allocate_slowly(request, region));
+        found.map(Box::new).map_err(Box::new)
     }
 
     /// Takes memory back. It is reused once `last_uses` are reached, and at once by a lane that is ordered behind them.
@@ -144,25 +172,28 @@ impl DevicePool {
     ///
     /// # Errors
     /// [`FreeError`] with the allocation if it belongs to another pool.
+    #[inline]
     pub fn free(&self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
-        if allocation.pool != self.id {
-            return Err(self.refusal(allocation));
-        }
-        if self.give_to_front(&allocation, LastUse::of(&allocation, &last_uses)) {
+        if self.take_back(&allocation, &last_uses) {
             return Ok(());
         }
-        let Some((domain, last)) = self.place_of(&allocation, &last_uses) else {
-            return self.free_of_several(allocation, last_uses);
-        };
-        if self
-            .books
-            .lock_briefly()
-            .give_back_simply(&allocation, domain, last)
-        {
-            Ok(())
-        } else {
-            Err(self.refusal(allocation))
+        self.free_carefully(allocation, last_uses)
+    }
+
+    /// Takes memory back where that is simple; otherwise `false`, and nothing is changed.
+    fn take_back(&self, allocation: &Allocation, last_uses: &Frontier) -> bool {
+        let last = LastUse::of(allocation, last_uses);
+        if allocation.pool != self.id {
+            return false;
         }
+        if self.give_to_front(allocation, last) {
+            return true;
+        }
+        let Some((domain, last)) = self.place_of(allocation, last) else {
+            return false;
+        };
+        let mut books = self.books.lock_briefly();
+        books.give_back_simply(allocation, domain, last)
     }
 
     /// Where memory belongs that is given back with these last uses, and the use that is pending; `None` if it takes a
@@ -171,10 +202,10 @@ impl DevicePool {
     pub(crate) fn place_of(
         &self,
         allocation: &Allocation,
-        last_uses: &Frontier,
+        last: LastUse,
     ) -> Option<(Domain, Option<Timepoint>)> {
         let region = allocation.region();
-        match LastUse::of(allocation, last_uses) {
+        match last {
             LastUse::None => Some((region.shared(), None)),
             LastUse::At(point) if self.timeline.is_known_complete(point) => {
                 Some((region.shared(), None))
@@ -184,13 +215,16 @@ impl DevicePool {
         }
     }
 
-    /// Takes memory back that several lanes may still use.
+    /// Takes memory back that several lanes may still use, or says why not.
     #[cold]
-    pub(crate) fn free_of_several(
+    pub(crate) fn free_carefully(
         &self,
         allocation: Allocation,
         last_uses: Frontier,
     ) -> Result<(), FreeError> {
+        if allocation.pool != self.id {
+            return Err(self.refusal(allocation));
+        }
         let uses = reuse::uses_to_respect(&allocation, last_uses);
         let disposal = Disposal::of(&uses, allocation.region(), &self.timeline);
         if self.books.lock().give_back(&allocation, disposal) {
@@ -333,16 +367,18 @@ impl DevicePool {
         self.last_error.lock().get_or_insert(error);
     }
 
+    /// Whether the device is alive and the request makes sense.
     #[inline]
-    pub(crate) fn admit(&self, request: &Request) -> Result<(), AllocError> {
+    pub(crate) fn may_serve(&self, request: &Request) -> bool {
+        self.source.status().is_ok() && self.admits(request)
+    }
+
+    #[inline]
+    fn admits(&self, request: &Request) -> bool {
         let is_some = (1..=self.settings.most_each).contains(&request.bytes);
         let is_aligned =
             request.align.is_power_of_two() && request.align <= self.settings.max_align;
-        if is_some && is_aligned {
-            Ok(())
-        } else {
-            Err(self.refusal_of(request))
-        }
+        is_some && is_aligned
     }
 
     /// Why a request is not even tried.

@@ -71,7 +71,7 @@ impl Books {
     ) -> Option<Allocation> {
         recovery.waits_allowed |= waits_allowed;
         recovery.drained += self.drain(timeline);
-        if let Some(found) = self.take_at_once(request, region, timeline) {
+        if let Some(found) = self.take_again(request, region, timeline) {
             return Some(found);
         }
         let mut search = Search {
@@ -82,11 +82,12 @@ impl Books {
             waits: false,
             page: None,
         };
-        if let Some(found) = self.take_run(&search) {
+        let stretches = search.stretches(self);
+        if let Some(found) = self.take_run(&search, &stretches) {
             return Some(found);
         }
         search.waits = true;
-        waits_allowed.then(|| self.take_run(&search))?
+        waits_allowed.then(|| self.take_run(&search, &stretches))?
     }
 
     /// Makes everyone's what is complete by now. Asks the timeline once per lane with pending memory and once per

@@ -40,6 +40,19 @@ impl Disposal {
             _ => Self::Deferred(uses.points().iter().filter(pending).copied().collect()),
         }
     }
+
+    /// The same of memory whose last use is at most one point.
+    #[inline]
+    pub(crate) fn of_last(last: Option<Timepoint>, region: Region, timeline: &Timeline) -> Self {
+        match last {
+            None => Self::Anyone,
+            Some(point) if timeline.is_known_complete(point) => Self::Anyone,
+            Some(point) => match region.of_lane(point.lane) {
+                Some(domain) => Self::Lane(domain, point),
+                None => Self::Deferred(Frontier::from(point)),
+            },
+        }
+    }
 }
 
 /// All uses of an allocation's memory that reuse must respect, given the allocation's own last uses.

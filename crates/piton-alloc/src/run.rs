@@ -5,10 +5,11 @@
 //! ordered behind every use in them, or with the waits that make it so. Where pages are missing they must be mapped
 //! first.
 //!
-//! Looking for runs starts from the extents that the plain search cannot see, and costs a step per extent of their
-//! runs: a step to take before the source is asked, not one of every allocation.
+//! Looking for runs starts from the extents that the plain search cannot see, the *seeds*, and costs a step per extent of
+//! their runs: a step to take before the source is asked, not one of every allocation. Most runs are too short whoever may
+//! have them, so lengths are looked at first (`stretch_from`), and uses and waits only where there is room.
 
-use piton_suballoc::{Extent, ExtentId, ExtentState};
+use piton_suballoc::{Domain, Extent, ExtentId, ExtentState};
 use piton_timeline::{Frontier, Reuse, Timeline, Timepoint};
 
 use crate::allocation::Allocation;
@@ -107,76 +108,122 @@ impl Search<'_> {
         })
     }
 
-    /// Extents that every run worth looking at has one of.
-    fn seeds(&self, books: &Books) -> Vec<Extent> {
-        let index = &books.index;
-        let mut seeds: Vec<Extent> = if self.page.is_some() {
-            index.extents_by_stamp(self.region.unbacked()).collect()
-        } else {
-            let lanes = index.domains().filter(|domain| {
-                region::slot_of(*domain).is_some() && Region::of(*domain) == self.region
-            });
-            let pending = lanes.flat_map(|domain| index.extents_by_stamp(domain));
-            let deferred = books.deferred.ids(self.region);
-            pending
-                .chain(deferred.filter_map(|id| index.extent_of(id)))
-                .collect()
-        };
-        seeds.sort_unstable_by_key(|extent| extent.offset);
-        seeds
+    /// Whether an extent can be part of a run if its uses allow it: [`piece`](Self::piece) without asking the timeline.
+    fn may_be_part(&self, books: &Books, extent: &Extent) -> bool {
+        match extent.state {
+            ExtentState::Live { .. } => books.deferred.contains(extent),
+            ExtentState::Free { domain, .. } => {
+                domain == self.region.shared()
+                    || self.page.is_some() && domain == self.region.unbacked()
+                    || books.lane_of(domain).is_some()
+            }
+        }
     }
 
-    /// The best place in the runs there are.
-    pub(crate) fn best(&self, books: &Books) -> Option<Run> {
-        let mut best: Option<(Cost, Run)> = None;
-        let mut done = 0;
-        for seed in self.seeds(books) {
-            if seed.offset < done {
-                continue;
+    /// Whether an extent is one of those that every run worth looking at has one of.
+    fn is_seed(&self, books: &Books, extent: &Extent) -> bool {
+        match extent.state {
+            ExtentState::Free { domain, .. } if self.page.is_some() => {
+                domain == self.region.unbacked()
             }
-            let Some(piece) = self.piece(books, &seed) else {
-                continue;
-            };
-            let (below, pieces) = self.run_around(books, &seed, piece);
-            done = pieces.last().map_or(done, |piece| piece.end);
-            let found = self.best_of(&pieces, below);
-            if let Some((cost, run)) = found
-                && best.as_ref().is_none_or(|(least, _)| cost < *least)
-            {
-                best = Some((cost, run));
+            ExtentState::Free { domain, .. } => self.has_pending(domain),
+            ExtentState::Live { .. } => {
+                let entry = books.deferred.of(extent);
+                self.page.is_none() && entry.is_some_and(|entry| entry.region == self.region)
             }
+        }
+    }
+
+    /// Whether a domain is a lane's, in the request's region.
+    fn has_pending(&self, domain: Domain) -> bool {
+        region::slot_of(domain).is_some() && Region::of(domain) == self.region
+    }
+
+    /// Calls `visit` with each seed, in no order that matters.
+    fn each_seed(&self, books: &Books, mut visit: impl FnMut(Extent)) {
+        let index = &books.index;
+        if self.page.is_some() {
+            index
+                .extents_by_stamp(self.region.unbacked())
+                .for_each(visit);
+            return;
+        }
+        let lanes = index.domains().filter(|domain| self.has_pending(*domain));
+        lanes
+            .flat_map(|domain| index.extents_by_stamp(domain))
+            .for_each(&mut visit);
+        let deferred = books.deferred.ids(self.region);
+        deferred
+            .filter_map(|id| index.extent_of(id))
+            .for_each(visit);
+    }
+
+    /// The lowest extent of the neighbours around a seed that may be parts of one run; `None` if another seed lies below it,
+    /// or all of them together have too few bytes.
+    fn stretch_from(&self, books: &Books, seed: Extent) -> Option<Extent> {
+        let mut lowest = seed;
+        while let Some(below) = books.index.below(lowest.id) {
+            if !self.may_be_part(books, &below) {
+                break;
+            }
+            if self.is_seed(books, &below) {
+                return None;
+            }
+            lowest = below;
+        }
+        let mut highest = seed;
+        while highest.offset + highest.bytes - lowest.offset < self.bytes {
+            highest = books.index.above(highest.id)?;
+            self.may_be_part(books, &highest).then_some(())?;
+        }
+        Some(lowest)
+    }
+
+    /// Where the stretches of neighbours begin that are long enough for a run, whatever their uses.
+    pub(crate) fn stretches(&self, books: &Books) -> Vec<Extent> {
+        let mut found = Vec::new();
+        self.each_seed(books, |seed| found.extend(self.stretch_from(books, seed)));
+        found
+    }
+
+    /// The best place in the runs of these stretches.
+    pub(crate) fn best(&self, books: &Books, stretches: &[Extent]) -> Option<Run> {
+        let mut best = None;
+        for lowest in stretches {
+            self.look_through(books, *lowest, &mut best);
         }
         best.map(|(_, run)| run)
     }
 
-    fn run_around(
-        &self,
-        books: &Books,
-        seed: &Extent,
-        piece: Piece,
-    ) -> (Option<ExtentId>, Vec<Piece>) {
-        let mut pieces = vec![piece];
-        let mut at = seed.id;
-        let below = loop {
-            let Some(extent) = books.index.below(at) else {
-                break None;
+    /// Looks at the runs from `lowest` on, up to where no part of one can be.
+    fn look_through(&self, books: &Books, lowest: Extent, best: &mut Option<(Cost, Run)>) {
+        let mut below = books.index.below(lowest.id).map(|extent| extent.id);
+        let mut pieces = Vec::new();
+        let mut has_seed = false;
+        let mut next = Some(lowest);
+        loop {
+            let extent = next.filter(|extent| self.may_be_part(books, extent));
+            if let Some((extent, piece)) =
+                extent.and_then(|extent| Some((extent, self.piece(books, &extent)?)))
+            {
+                has_seed |= self.is_seed(books, &extent);
+                pieces.push(piece);
+            } else {
+                let found = self.best_of(&pieces, below).filter(|_| has_seed);
+                if let Some((cost, run)) = found
+                    && best.as_ref().is_none_or(|(least, _)| cost < *least)
+                {
+                    *best = Some((cost, run));
+                }
+                pieces.clear();
+                has_seed = false;
+                below = extent.map(|extent| extent.id);
+            }
+            let Some(extent) = extent else {
+                return;
             };
-            let Some(piece) = self.piece(books, &extent) else {
-                break Some(extent.id);
-            };
-            pieces.push(piece);
-            at = extent.id;
-        };
-        pieces.reverse();
-        let mut at = seed.id;
-        while let Some(extent) = books.index.above(at) {
-            let Some(piece) = self.piece(books, &extent) else {
-                break;
-            };
-            pieces.push(piece);
-            at = extent.id;
+            next = books.index.above(extent.id);
         }
-        (below, pieces)
     }
 
     /// The best place in one run: at the start or the end of one of its pieces.
@@ -252,8 +299,12 @@ impl Search<'_> {
 
 impl Books {
     /// A run's memory for a request, if all of it is backed.
-    pub(crate) fn take_run(&mut self, search: &Search<'_>) -> Option<Allocation> {
-        let run = search.best(self)?;
+    pub(crate) fn take_run(
+        &mut self,
+        search: &Search<'_>,
+        stretches: &[Extent],
+    ) -> Option<Allocation> {
+        let run = search.best(self, stretches)?;
         let chunk = self.claim(&run, run.start, run.bytes, search.region)?;
         let (chunk, _) = self.index.cut(chunk.id, search.request.bytes).ok()?;
         self.issue(chunk, search.request, search.region, run.wait, run.uses)

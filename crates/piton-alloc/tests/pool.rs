@@ -8,8 +8,8 @@ mod source;
 
 use bench::{BLOCK, Bench, KIB, config};
 use piton_alloc::{
-    AllocError, Allocation, ChunkState, CrossLane, ExactBlocks, FreeErrorKind, FullNow,
-    MemoryEventKind, MemoryPoolConfig, Pending, PoolLimit, Request,
+    AllocError, Allocation, BlockSource, ChunkState, CrossLane, ExactBlocks, FreeErrorKind,
+    FullNow, MemoryEventKind, MemoryPoolConfig, Pending, PoolLimit, Request,
 };
 use piton_driver::DevicePtr;
 use piton_timeline::Frontier;
@@ -290,6 +290,21 @@ fn a_dropped_pool_leaves_only_what_is_in_use() {
     let Bench { source, pool, .. } = bench;
     drop(pool);
     assert_eq!(source.blocks(), [(kept.ptr().address(), BLOCK)]);
+}
+
+#[test]
+fn a_block_where_another_was_among_the_offsets_has_its_own_addresses() {
+    let bench = Bench::new(8 * BLOCK, config());
+    let first = bench.on(0, BLOCK);
+    let gone = first.ptr();
+    bench.free(first, []);
+    bench.pool.trim(0);
+    // The address is somebody else's now, and the offset the next Block's.
+    assert_eq!(bench.source.allocate(BLOCK), Ok(gone));
+    let second = bench.on(0, BLOCK);
+    assert_ne!(second.ptr(), gone);
+    let here = (second.ptr().address(), BLOCK);
+    assert!(bench.source.blocks().contains(&here));
 }
 
 #[test]

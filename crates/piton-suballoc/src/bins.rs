@@ -1,12 +1,12 @@
 //! Bins of one domain: free extents by size, found through two levels of bitmaps.
 //!
 //! Sizes below 32 units have a bin each; above, each doubling is cut into 32 bins of equal width. A set bit says that
-//! a bin has an extent, and only then does its head mean anything, so an emptied `Bins` can serve another domain
-//! without being cleared.
+//! a bin has an extent; the head of one without is `NIL`, so an emptied `Bins` can serve another domain without being
+//! cleared.
 //!
 //! This file knows sizes and bits; links between extents are the records' (`records`).
 
-use crate::records::{NIL, Records};
+use crate::records::{NIL, Record, Records};
 
 /// log2 of the bins in a doubling.
 const STEP_BITS: u32 = 5;
@@ -50,7 +50,7 @@ pub(crate) struct Bins {
     levels: u32,
     /// Per doubling, bit per bin that has an extent.
     steps: [u32; LEVELS],
-    /// First extent of each bin; meaningful only where the bit is set.
+    /// First extent of each bin, or `NIL`.
     heads: Box<[u32]>,
     /// Oldest and newest extent in the order of stamps; used by lanes' domains only.
     pub(crate) oldest: u32,
@@ -78,10 +78,7 @@ impl Bins {
     /// First extent of `bin`, or `NIL`.
     #[inline]
     pub(crate) fn head(&self, bin: Bin) -> u32 {
-        match self.steps.get(bin.level() as usize) {
-            Some(steps) if steps & (1 << bin.step()) != 0 => self.heads[bin.0 as usize],
-            _ => NIL,
-        }
+        self.heads.get(bin.0 as usize).copied().unwrap_or(NIL)
     }
 
     /// The first bin from `bin` upwards that has an extent.
@@ -108,19 +105,15 @@ impl Bins {
         Some(Bin(level * STEPS + self.steps[level as usize].ilog2()))
     }
 
-    /// Hangs an extent into the bin of its size.
+    /// Hangs an extent of `units` units into the bin of its size.
     #[inline]
-    pub(crate) fn insert(&mut self, records: &mut Records, index: u32) {
-        let units = records.at(index).units;
+    pub(crate) fn insert(&mut self, records: &mut Records, index: u32, units: u32) {
         let bin = Bin::of(units);
-        let head = self.head(bin);
+        let head = std::mem::replace(&mut self.heads[bin.0 as usize], index);
         let record = records.at_mut(index);
         record.bin_prev = NIL;
         record.bin_next = head;
-        if head != NIL {
-            records.at_mut(head).bin_prev = index;
-        }
-        self.heads[bin.0 as usize] = index;
+        records.at_mut(head).bin_prev = index;
         self.steps[bin.level() as usize] |= 1 << bin.step();
         self.levels |= 1 << bin.level();
         self.free_units += units;
@@ -130,29 +123,28 @@ impl Bins {
     /// Takes an extent out of the bin of its size.
     #[inline]
     pub(crate) fn remove(&mut self, records: &mut Records, index: u32) {
-        let record = *records.at(index);
-        if record.bin_next != NIL {
-            records.at_mut(record.bin_next).bin_prev = record.bin_prev;
+        let Record {
+            units,
+            bin_prev,
+            bin_next,
+            ..
+        } = *records.at(index);
+        records.at_mut(bin_next).bin_prev = bin_prev;
+        records.at_mut(bin_prev).bin_next = bin_next;
+        if bin_prev == NIL {
+            self.set_head(Bin::of(units), bin_next);
         }
-        if record.bin_prev != NIL {
-            records.at_mut(record.bin_prev).bin_next = record.bin_next;
-        } else {
-            self.set_head(Bin::of(record.units), record.bin_next);
-        }
-        self.free_units -= record.units;
+        self.free_units -= units;
         self.extents -= 1;
     }
 
+    /// Bits are cleared by arithmetic: whether a bin becomes empty is as good as chance.
     #[inline]
     fn set_head(&mut self, bin: Bin, head: u32) {
         self.heads[bin.0 as usize] = head;
-        if head == NIL {
-            let steps = &mut self.steps[bin.level() as usize];
-            *steps &= !(1 << bin.step());
-            if *steps == 0 {
-                self.levels &= !(1 << bin.level());
-            }
-        }
+        let steps = &mut self.steps[bin.level() as usize];
+        *steps &= !(u32::from(head == NIL) << bin.step());
+        self.levels &= !(u32::from(*steps == 0) << bin.level());
     }
 
     /// Whether the bit of a doubling agrees with the bits of its bins, for all of them; for `check`.

@@ -169,7 +169,7 @@ impl Tlsf {
         }
         let records = self.records.len() as u64;
         let reached = u64::from(self.records.in_use()) + self.records.count_vacant() as u64;
-        if records == reached {
+        if records == reached && self.records.is_nobodys_vacant() {
             Ok(())
         } else {
             Err(Inconsistency::Records { records, reached })

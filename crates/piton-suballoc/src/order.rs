@@ -5,25 +5,22 @@
 //! and errs on the safe side (given up later, never earlier). The domain's own users do not look at stamps at all.
 
 use crate::bins::Bins;
-use crate::records::{NIL, Records};
+use crate::records::{NIL, Order, Records};
 
 /// Appends `index` as the newest extent.
 #[inline]
 pub(crate) fn append(bins: &mut Bins, records: &mut Records, index: u32, stamp: u64) {
     let newest = bins.newest;
-    let stamp = if newest == NIL {
-        bins.oldest = index;
-        stamp
-    } else {
-        let last = records.order_mut(newest);
-        last.next = index;
-        last.stamp.max(stamp)
+    let last = records.order_mut(newest);
+    last.next = index;
+    let stamp = last.stamp.max(stamp);
+    *records.order_mut(index) = Order {
+        prev: newest,
+        next: NIL,
+        stamp,
     };
-    let order = records.order_mut(index);
-    order.prev = newest;
-    order.next = NIL;
-    order.stamp = stamp;
     bins.newest = index;
+    bins.oldest = if newest == NIL { index } else { bins.oldest };
 }
 
 /// Puts `index`, cut off `whole`, just before it and with its stamp.
@@ -34,23 +31,30 @@ pub(crate) fn insert_part(bins: &mut Bins, records: &mut Records, index: u32, wh
     order.next = whole;
     *records.order_mut(index) = order;
     records.order_mut(whole).prev = index;
-    if prev == NIL {
-        bins.oldest = index;
-    } else {
-        records.order_mut(prev).next = index;
-    }
+    records.order_mut(prev).next = index;
+    bins.oldest = if prev == NIL { index } else { bins.oldest };
+}
+
+/// Puts `index` where `whole` is, and with its stamp.
+#[inline]
+pub(crate) fn replace(bins: &mut Bins, records: &mut Records, index: u32, whole: u32) {
+    let order = *records.order(whole);
+    *records.order_mut(index) = order;
+    link(bins, records, order.prev, index, index, order.next);
 }
 
 /// Takes `index` out.
 #[inline]
 pub(crate) fn remove(bins: &mut Bins, records: &mut Records, index: u32) {
-    let order = *records.order(index);
-    match order.prev {
-        NIL => bins.oldest = order.next,
-        prev => records.order_mut(prev).next = order.next,
-    }
-    match order.next {
-        NIL => bins.newest = order.prev,
-        next => records.order_mut(next).prev = order.prev,
-    }
+    let Order { prev, next, .. } = *records.order(index);
+    link(bins, records, prev, next, prev, next);
+}
+
+/// After `prev` comes `after`, and before `next` comes `before`.
+#[inline]
+fn link(bins: &mut Bins, records: &mut Records, prev: u32, after: u32, before: u32, next: u32) {
+    records.order_mut(prev).next = after;
+    records.order_mut(next).prev = before;
+    bins.oldest = if prev == NIL { after } else { bins.oldest };
+    bins.newest = if next == NIL { before } else { bins.newest };
 }

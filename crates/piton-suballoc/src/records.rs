@@ -3,14 +3,17 @@
 //! What every operation touches is 32 bytes, so that a record never straddles a cache line. What only extents of a
 //! lane's domain need (their place in the order of stamps) lies in a second slab of the same indices.
 //!
+//! Record 0 is nobody's: links to nowhere lead there, so whoever links or unlinks writes to both ends without asking
+//! whether there is one. What is written there means nothing, but its state stays vacant and its stamp 0.
+//!
 //! Invariants: the records reachable by `next` from a range's first cover the range without gap or overlap; the first
 //! is the same record for as long as the range exists; a vacant record is reachable from `vacant` only. This file keeps neighbours; bins and domains are kept by `bins` and `tlsf`.
 
 use crate::domain::Domain;
 use crate::extent::ExtentId;
 
-/// The link to nowhere.
-pub(crate) const NIL: u32 = u32::MAX;
+/// The link to nowhere: the record that is nobody's.
+pub(crate) const NIL: u32 = 0;
 
 /// State word of a record whose extent is live. Domain indices are far below.
 const LIVE: u32 = u32::MAX;
@@ -69,6 +72,25 @@ pub(crate) struct Order {
     pub(crate) stamp: u64,
 }
 
+/// Record 0.
+const NOBODYS: Record = Record {
+    offset: 0,
+    units: 0,
+    prev: NIL,
+    next: NIL,
+    bin_prev: NIL,
+    bin_next: NIL,
+    state: VACANT,
+    serial: 0,
+};
+
+/// The place before all others.
+const FIRST: Order = Order {
+    prev: NIL,
+    next: NIL,
+    stamp: 0,
+};
+
 /// All records of one range.
 #[derive(Debug)]
 pub(crate) struct Records {
@@ -96,16 +118,13 @@ impl Records {
 
     /// A record without neighbours. It has no state as yet: the caller makes it free.
     pub(crate) fn add(&mut self, offset: u32, units: u32) -> u32 {
-        self.occupy(Record {
+        let index = self.occupy();
+        *self.at_mut(index) = Record {
             offset,
             units,
-            prev: NIL,
-            next: NIL,
-            bin_prev: NIL,
-            bin_next: NIL,
-            state: LIVE,
-            serial: 0,
-        })
+            ..NOBODYS
+        };
+        index
     }
 
     #[inline]
@@ -126,6 +145,16 @@ impl Records {
     #[inline]
     pub(crate) fn order_mut(&mut self, index: u32) -> &mut Order {
         &mut self.orders[index as usize]
+    }
+
+    /// The stamp of an extent that is free in `domain`.
+    #[inline]
+    pub(crate) fn stamp(&self, index: u32, domain: Domain) -> u64 {
+        if domain.is_shared() {
+            0
+        } else {
+            self.order(index).stamp
+        }
     }
 
     /// How many extents there are.
@@ -168,22 +197,21 @@ impl Records {
         record.serial = serial;
     }
 
-    /// Cuts everything above the first `units` off `index`; the new record has the state of the old one.
+    /// Cuts everything above the first `units` off `index`. Whether the new record is live or free, the caller says.
+    // Word by word: a record that is put together and then moved is read before it is written.
     #[inline]
     pub(crate) fn split_high(&mut self, index: u32, units: u32) -> u32 {
-        let old = *self.at(index);
-        let high = self.occupy(Record {
-            offset: old.offset + units,
-            units: old.units - units,
-            prev: index,
-            ..old
-        });
-        if old.next != NIL {
-            self.at_mut(old.next).prev = high;
-        }
+        let high = self.occupy();
         let low = self.at_mut(index);
+        let (offset, all, next) = (low.offset, low.units, low.next);
         low.next = high;
         low.units = units;
+        let record = self.at_mut(high);
+        record.offset = offset + units;
+        record.units = all - units;
+        record.prev = index;
+        record.next = next;
+        self.at_mut(next).prev = high;
         high
     }
 
@@ -195,9 +223,7 @@ impl Records {
         let kept = self.at_mut(index);
         kept.units += units;
         kept.next = next;
-        if next != NIL {
-            self.at_mut(next).prev = index;
-        }
+        self.at_mut(next).prev = index;
         if self.place == gone {
             self.place = index;
         }
@@ -217,23 +243,28 @@ impl Records {
         self.in_use -= 1;
     }
 
+    /// A record that nothing links to. The caller writes all of it.
     #[inline]
-    fn occupy(&mut self, record: Record) -> u32 {
+    fn occupy(&mut self) -> u32 {
         self.in_use += 1;
         let index = self.vacant;
-        if index != NIL {
-            self.vacant = self.at(index).next;
-            *self.at_mut(index) = record;
-            return index;
+        if index == NIL {
+            return self.grow();
         }
-        // A range has at most as many extents as units, and fewer units than `NIL`.
+        self.vacant = self.at(index).next;
+        index
+    }
+
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        if self.records.is_empty() {
+            self.records.push(NOBODYS);
+            self.orders.push(FIRST);
+        }
+        // A range has at most as many extents as units, which are fewer than there are numbers.
         let index = u32::try_from(self.records.len()).unwrap_or(NIL);
-        self.records.push(record);
-        self.orders.push(Order {
-            prev: NIL,
-            next: NIL,
-            stamp: 0,
-        });
+        self.records.push(NOBODYS);
+        self.orders.push(FIRST);
         index
     }
 
@@ -248,9 +279,15 @@ impl Records {
         count
     }
 
-    /// Records of either kind.
+    /// Records of either kind, but for nobody's.
     pub(crate) fn len(&self) -> usize {
-        self.records.len()
+        self.records.len().saturating_sub(1)
+    }
+
+    /// Whether nobody's record is as it must be; for `check`.
+    pub(crate) fn is_nobodys_vacant(&self) -> bool {
+        let first = self.records.first().zip(self.orders.first());
+        first.is_none_or(|(record, order)| record.state == VACANT && order.stamp == 0)
     }
 }
 

@@ -30,6 +30,16 @@ impl Fit {
         (needed <= record.end()).then_some(start)
     }
 
+    /// Whether the extent has room for the request.
+    #[inline]
+    fn fits(self, record: &Record) -> bool {
+        if self.mask == 0 {
+            record.units >= self.units
+        } else {
+            self.start_in(record).is_some()
+        }
+    }
+
     /// The extent to place the request in.
     #[inline]
     pub(crate) fn find(self, bins: &Bins, records: &Records) -> Option<u32> {
@@ -37,12 +47,20 @@ impl Fit {
             return None;
         }
         let own = Bin::of(self.units);
-        if let Some(found) = self.best_in(bins, records, own, TRIES) {
-            return Some(found);
+        let looked = self.best_in(bins, records, own, TRIES);
+        if looked.best != NIL {
+            return Some(looked.best);
         }
-        let above = bins.first_from(own.above());
-        if let Some(found) = above.and_then(|bin| self.best_in(bins, records, bin, TRIES)) {
-            return Some(found);
+        match bins.first_from(own.above()) {
+            Some(above) => {
+                let found = self.best_in(bins, records, above, TRIES).best;
+                if found != NIL {
+                    return Some(found);
+                }
+            }
+            // Nothing was left out.
+            None if looked.rest == NIL => return None,
+            None => {}
         }
         self.find_at_length(bins, records, own)
     }
@@ -58,9 +76,15 @@ impl Fit {
         if self.mask > 0
             && let Some(sure) = bins.first_from(last_unsure.above())
         {
-            return self.best_in(bins, records, sure, TRIES);
+            return self.best_in(bins, records, sure, TRIES).found();
         }
         self.search_from(bins, records, own, Some(last_unsure))
+    }
+
+    /// The smallest extent that is long enough, wherever it starts; the lowest among equals.
+    pub(crate) fn find_smallest(self, bins: &Bins, records: &Records) -> Option<u32> {
+        let anywhere = Self { mask: 0, ..self };
+        anywhere.search_from(bins, records, Bin::of(self.units), None)
     }
 
     /// Looks through whole bins, smallest first, up to and including `last`.
@@ -76,7 +100,8 @@ impl Fit {
             if last.is_some_and(|last| bin > last) {
                 return None;
             }
-            if let Some(found) = self.best_in(bins, records, bin, u32::MAX) {
+            let found = self.best_in(bins, records, bin, u32::MAX).best;
+            if found != NIL {
                 return Some(found);
             }
             bin = bins.first_from(bin.above())?;
@@ -84,7 +109,7 @@ impl Fit {
     }
 
     #[inline]
-    fn best_in(self, bins: &Bins, records: &Records, bin: Bin, tries: u32) -> Option<u32> {
+    fn best_in(self, bins: &Bins, records: &Records, bin: Bin, tries: u32) -> Looked {
         // Size before place, in one comparison.
         let mut least = u64::MAX;
         let mut best = NIL;
@@ -95,11 +120,26 @@ impl Fit {
             }
             let record = records.at(index);
             let key = u64::from(record.units) << u32::BITS | u64::from(record.offset);
-            if key < least && self.start_in(record).is_some() {
+            if key < least && self.fits(record) {
                 (least, best) = (key, index);
             }
             index = record.bin_next;
         }
-        (best != NIL).then_some(best)
+        Looked { best, rest: index }
+    }
+}
+
+/// What looking through a bin yielded.
+#[derive(Clone, Copy, Debug)]
+struct Looked {
+    /// The best that fits, or `NIL`.
+    best: u32,
+    /// The first that was not looked at, or `NIL`.
+    rest: u32,
+}
+
+impl Looked {
+    fn found(self) -> Option<u32> {
+        (self.best != NIL).then_some(self.best)
     }
 }

@@ -121,12 +121,30 @@ impl Tlsf {
     #[inline]
     pub fn allocate(&mut self, domain: Domain, bytes: u64, align: u64) -> Option<Chunk> {
         let fit = self.fit(bytes, align)?;
-        let bins = self.domains.get(domain.index() as usize)?.as_ref()?;
-        let index = fit.find(bins, &self.records)?;
-        let start = fit.start_in(self.records.at(index))?;
-        let stamp = self.stamp(index, domain);
-        let index = self.carve(index, domain, start, fit.units);
-        Some(self.hand_out(index, bytes, stamp))
+        let index = self.find(domain, fit)?;
+        self.take(index, domain, fit, bytes)
+    }
+
+    /// [`Tlsf::allocate`] from the first of two domains that has a fit; says which it was.
+    // In place: a chunk that is written in parts and read as a whole costs a stall.
+    #[inline(always)]
+    pub fn allocate_from(
+        &mut self,
+        domains: [Domain; 2],
+        bytes: u64,
+        align: u64,
+    ) -> Option<(Chunk, Domain)> {
+        let fit = self.fit(bytes, align)?;
+        let [mut domain, second] = domains;
+        let index = match self.find(domain, fit) {
+            Some(index) => index,
+            None => {
+                domain = second;
+                self.find(domain, fit)?
+            }
+        };
+        let chunk = self.take(index, domain, fit, bytes)?;
+        Some((chunk, domain))
     }
 
     /// The extent that [`Tlsf::allocate`] would take from, without taking it.
@@ -296,20 +314,34 @@ impl Tlsf {
     /// Bytes of the largest free extent of a domain, 0 if it has none. Looks through one bin.
     #[must_use]
     pub fn largest_free(&self, domain: Domain) -> u64 {
-        let Some((bins, bin)) = self
-            .bins(domain)
-            .and_then(|bins| Some((bins, bins.last()?)))
-        else {
-            return 0;
-        };
-        let mut largest = 0;
-        let mut index = bins.head(bin);
+        let largest = self.largest(domain);
+        largest.map_or(0, |index| self.bytes(self.records.at(index).units))
+    }
+
+    /// Of the free extents of a domain the smallest that has at least `bytes` bytes, else the largest; the lowest among
+    /// equals. Looks through two bins at most, to their ends.
+    #[must_use]
+    pub fn nearest(&self, domain: Domain, bytes: u64) -> Option<Extent> {
+        let enough = self.fit(bytes, 1).and_then(|fit| {
+            let bins = self.bins(domain)?;
+            fit.find_smallest(bins, &self.records)
+        });
+        let nearest = enough.or_else(|| self.largest(domain));
+        nearest.map(|index| self.extent(index))
+    }
+
+    /// The largest free extent of a domain, the lowest among equals.
+    fn largest(&self, domain: Domain) -> Option<u32> {
+        let bins = self.bins(domain)?;
+        let mut best: Option<(u32, u32, u32)> = None;
+        let mut index = bins.head(bins.last()?);
         while index != NIL {
             let record = self.records.at(index);
-            largest = largest.max(record.units);
+            let found = (record.units, !record.offset, index);
+            best = best.max(Some(found));
             index = record.bin_next;
         }
-        self.bytes(largest)
+        best.map(|(_, _, index)| index)
     }
 
     /// Every extent, in order of offset.

@@ -308,6 +308,15 @@ impl Pair {
                 self.range.largest_free(domain),
                 self.model.largest_free(domain)
             );
+            for units in [0, 1, 3, 40, u64::from(u32::MAX) + 1] {
+                let bytes = units * self.range.unit();
+                prop_assert_eq!(
+                    self.range
+                        .nearest(domain, bytes)
+                        .map(|extent| extent.offset),
+                    self.model.nearest(domain, bytes)
+                );
+            }
             free += usage.bytes;
         }
         let usage = self.range.usage();

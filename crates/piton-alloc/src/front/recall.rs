@@ -1,7 +1,7 @@
 //! The way back: chunks from shelves to the middle, and what reports add for those that are on shelves.
 
 use piton_suballoc::ExtentState;
-use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
+use piton_timeline::{LaneId, Timeline, Timepoint};
 
 use super::gate::Entered;
 use super::shelf::{Front, SHELVES, Stock};
@@ -22,10 +22,12 @@ impl DevicePool {
     pub(crate) fn recall(&self) {
         for cell in self.fronts.existing() {
             cell.gate.enter().with(|front| {
-                if front.stock.chunks > 0 {
-                    (0..SHELVES).for_each(|at| self.unshelve(cell, front, at, usize::MAX));
-                }
                 let mut books = self.books.lock();
+                for at in 0..SHELVES {
+                    if front.len_of(at) > 0 {
+                        books.take_off(cell, front, at, usize::MAX, &self.timeline);
+                    }
+                }
                 let peak = &mut books.counters.peak_live;
                 *peak = (*peak).max(front.peak_live);
             });
@@ -35,13 +37,9 @@ impl DevicePool {
     /// Takes the oldest chunks off a shelf. The caller is inside.
     #[cold]
     pub(super) fn unshelve(&self, cell: &Cell, front: &mut Front, at: usize, count: usize) {
-        let Some(lane) = front.lane.filter(|_| front.len_of(at) > 0) else {
-            return;
-        };
-        let mut books = self.books.lock_briefly();
-        for (bytes, item) in front.clear(at, count, cell) {
-            books.take_in(bytes, &item, lane, &self.timeline);
-        }
+        self.books
+            .lock_briefly()
+            .take_off(cell, front, at, count, &self.timeline);
     }
 
     /// The events of all fronts, one front after the other.
@@ -142,18 +140,30 @@ impl Front {
 }
 
 impl Books {
+    /// Takes the oldest chunks off a shelf.
+    fn take_off(
+        &mut self,
+        cell: &Cell,
+        front: &mut Front,
+        at: usize,
+        count: usize,
+        timeline: &Timeline,
+    ) {
+        let Some(lane) = front.lane else {
+            return;
+        };
+        for (bytes, item) in front.clear(at, count, cell) {
+            self.take_in(bytes, &item, lane, timeline);
+        }
+    }
+
     /// Puts a chunk from a shelf where it belongs now.
     fn take_in(&mut self, bytes: u64, item: &Item, lane: LaneId, timeline: &Timeline) {
-        let last = Timepoint {
+        let last = (item.seq > 0).then_some(Timepoint {
             lane,
             seq: item.seq,
-        };
-        let uses = if item.seq == 0 {
-            Frontier::new()
-        } else {
-            Frontier::from(last)
-        };
-        let disposal = Disposal::of(&uses, item.region, timeline);
+        });
+        let disposal = Disposal::of_last(last, item.region, timeline);
         self.unlist(item.id);
         let was_live = self.dispose(item.id, item.rounded, item.region, disposal);
         debug_assert!(was_live);

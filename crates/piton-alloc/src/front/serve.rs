@@ -2,7 +2,7 @@
 
 use super::shelf::{Front, shelf_of};
 use super::{Cell, Item, MOST_EACH};
-use crate::allocation::{About, Allocation};
+use crate::allocation::{Allocation, Taken};
 use crate::pool::DevicePool;
 use crate::request::Request;
 use crate::reuse::LastUse;
@@ -11,7 +11,7 @@ use piton_timeline::LaneId;
 impl DevicePool {
     /// Memory that the request's lane freed, of just the size asked for.
     #[inline]
-    pub(crate) fn take_from_front(&self, request: &Request) -> Option<Allocation> {
+    pub(crate) fn take_from_front(&self, request: &Request) -> Option<Taken> {
         let lane = request.lane?;
         let cell = self.fronts.of(lane)?;
         let hint = cell.hint(request.bytes);
@@ -26,19 +26,12 @@ impl DevicePool {
         let item = inside.with(|front| front.take(lane, request.bytes, cell, &self.fronts))?;
         drop(inside);
         self.directory.renew(item.id, lane, request.tag);
-        Some(Allocation {
-            pool: self.id,
-            id: item.id,
-            ptr: item.ptr,
-            bytes: request.bytes,
-            about: About::new(
-                item.region,
-                item.rounded - request.bytes,
-                request.lane,
-                request.tag,
-            ),
+        Some(Taken {
             own: item.seq,
-            others: None,
+            padding: item.rounded - request.bytes,
+            ptr: item.ptr,
+            id: item.id,
+            region: item.region,
         })
     }
 

@@ -13,8 +13,9 @@ impl Tlsf {
     #[inline]
     pub(super) fn hang(&mut self, index: u32, domain: Domain, stamp: u64) {
         self.records.set_free(index, domain);
+        let units = self.records.at(index).units;
         let bins = bins_of(&mut self.domains, &mut self.spare, domain);
-        bins.insert(&mut self.records, index);
+        bins.insert(&mut self.records, index, units);
         if !domain.is_shared() {
             order::append(bins, &mut self.records, index, stamp);
         }
@@ -37,14 +38,14 @@ impl Tlsf {
         let mut index = index;
         let mut stamp = stamp;
         let below = self.records.at(index).prev;
-        if below != NIL && self.records.at(below).is_free_in(domain) {
+        if self.records.at(below).is_free_in(domain) {
             stamp = stamp.max(self.stamp(below, domain));
             self.unhang(below, domain);
             self.records.absorb_next(below);
             index = below;
         }
         let above = self.records.at(index).next;
-        if above != NIL && self.records.at(above).is_free_in(domain) {
+        if self.records.at(above).is_free_in(domain) {
             stamp = stamp.max(self.stamp(above, domain));
             self.unhang(above, domain);
             self.records.absorb_next(index);
@@ -66,28 +67,33 @@ impl Tlsf {
         }
     }
 
+    /// The best fit in a domain.
+    #[inline]
+    pub(super) fn find(&self, domain: Domain, fit: Fit) -> Option<u32> {
+        fit.find(self.bins(domain)?, &self.records)
+    }
+
+    /// A chunk out of the extent that was found for it.
+    #[inline(always)]
+    pub(super) fn take(
+        &mut self,
+        index: u32,
+        domain: Domain,
+        fit: Fit,
+        bytes: u64,
+    ) -> Option<Chunk> {
+        let start = fit.start_in(self.records.at(index))?;
+        let stamp = self.records.stamp(index, domain);
+        let bins = self.domains.get_mut(domain.index() as usize)?.as_mut()?;
+        let index = cut_out(bins, &mut self.records, index, domain, start, fit.units);
+        Some(self.hand_out(index, bytes, stamp))
+    }
+
     /// Cuts `units` units at `start` out of a free extent; returns their record, which hangs nowhere. What is left of
     /// the extent below and above stays free in its place.
-    #[inline]
     pub(super) fn carve(&mut self, index: u32, domain: Domain, start: u32, units: u32) -> u32 {
         let bins = bins_of(&mut self.domains, &mut self.spare, domain);
-        bins.remove(&mut self.records, index);
-        let whole = *self.records.at(index);
-        if whole.end() > start + units {
-            let high = self.records.split_high(index, start + units - whole.offset);
-            hang_part(bins, &mut self.records, high, index, domain);
-        }
-        if start > whole.offset {
-            // The old record stays the lower part, and with it its place in the order.
-            let middle = self.records.split_high(index, start - whole.offset);
-            self.records.set_free(index, domain);
-            bins.insert(&mut self.records, index);
-            return middle;
-        }
-        if !domain.is_shared() {
-            order::remove(bins, &mut self.records, index);
-        }
-        index
+        cut_out(bins, &mut self.records, index, domain, start, units)
     }
 
     /// Makes an extent that hangs nowhere live for a request of `bytes` bytes.
@@ -154,11 +160,7 @@ impl Tlsf {
 
     #[inline]
     pub(super) fn stamp(&self, index: u32, domain: Domain) -> u64 {
-        if domain.is_shared() {
-            0
-        } else {
-            self.records.order(index).stamp
-        }
+        self.records.stamp(index, domain)
     }
 
     pub(super) fn walk(
@@ -210,12 +212,57 @@ fn bins_of<'a>(
     domains[index].get_or_insert_with(|| spare.pop().unwrap_or_else(Bins::new))
 }
 
-/// Hangs `part`, just cut off `whole`, which is still in its order.
+/// What [`Tlsf::carve`] does, in the bins of the domain.
 #[inline]
-fn hang_part(bins: &mut Bins, records: &mut Records, part: u32, whole: u32, domain: Domain) {
-    records.set_free(part, domain);
-    bins.insert(records, part);
-    if !domain.is_shared() {
-        order::insert_part(bins, records, part, whole);
+fn cut_out(
+    bins: &mut Bins,
+    records: &mut Records,
+    index: u32,
+    domain: Domain,
+    start: u32,
+    units: u32,
+) -> u32 {
+    let whole = records.at(index);
+    let (below, above) = (start - whole.offset, whole.end() - (start + units));
+    if below > 0 {
+        return cut_out_middle(bins, records, index, domain, (below, above));
     }
+    bins.remove(records, index);
+    if above > 0 {
+        let high = records.split_high(index, units);
+        records.set_free(high, domain);
+        bins.insert(records, high, above);
+        if !domain.is_shared() {
+            order::replace(bins, records, high, index);
+        }
+    } else if !domain.is_shared() {
+        order::remove(bins, records, index);
+    }
+    index
+}
+
+/// The same where `below` units stay below and `above` above.
+#[cold]
+fn cut_out_middle(
+    bins: &mut Bins,
+    records: &mut Records,
+    index: u32,
+    domain: Domain,
+    (below, above): (u32, u32),
+) -> u32 {
+    bins.remove(records, index);
+    if above > 0 {
+        let units = records.at(index).units;
+        let high = records.split_high(index, units - above);
+        records.set_free(high, domain);
+        bins.insert(records, high, above);
+        if !domain.is_shared() {
+            order::insert_part(bins, records, high, index);
+        }
+    }
+    // The old record stays the lower part, and with it its place in the order.
+    let middle = records.split_high(index, below);
+    records.set_free(index, domain);
+    bins.insert(records, index, below);
+    middle
 }

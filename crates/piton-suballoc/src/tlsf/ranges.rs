@@ -39,12 +39,14 @@ impl Tlsf {
                 unit,
             });
         }
-        let refused = ConfigError::TooManyUnits {
-            units: bytes / unit,
-            limit: u64::from(self.largest_gap()),
+        let units = u32::try_from(bytes / unit).ok();
+        let gap = units.and_then(|units| self.lowest_gap(units));
+        let Some((units, (at, offset))) = units.zip(gap) else {
+            return Err(ConfigError::TooManyUnits {
+                units: bytes / unit,
+                limit: u64::from(self.largest_gap()),
+            });
         };
-        let units = u32::try_from(bytes / unit).map_err(|_| refused)?;
-        let (at, offset) = self.lowest_gap(units).ok_or(refused)?;
         let head = self.records.add(offset, units);
         self.ranges.insert(
             at,
@@ -96,10 +98,7 @@ impl Tlsf {
     /// # Errors
     /// [`ExtentError::RangeInUse`] if no range starts there or not all of it is free in `domain`; nothing is changed.
     pub fn remove_range(&mut self, offset: u64, domain: Domain) -> Result<(), ExtentError> {
-        let found = self
-            .ranges
-            .iter()
-            .position(|span| self.bytes(span.offset) == offset);
+        let found = self.position_of(offset);
         let found = found.filter(|&at| self.free_in(&self.ranges[at]) == Some(domain));
         let at = found.ok_or(ExtentError::RangeInUse { offset })?;
         let span = self.ranges.remove(at);
@@ -120,10 +119,17 @@ impl Tlsf {
 
     /// The extents of the range that starts at `offset` bytes, in order of offset; none if no range starts there.
     pub fn extents_of(&self, offset: u64) -> impl Iterator<Item = crate::Extent> + '_ {
-        let starts = move |span: &&Span| self.bytes(span.offset) == offset;
-        let span = self.ranges.iter().find(starts);
+        let span = self.position_of(offset).map(|at| &self.ranges[at]);
         span.into_iter()
             .flat_map(|span| self.walk(span.head, |records, index| records.at(index).next))
+    }
+
+    /// Which range starts at `offset` bytes.
+    fn position_of(&self, offset: u64) -> Option<usize> {
+        let found = self
+            .ranges
+            .binary_search_by_key(&offset, |span| self.bytes(span.offset));
+        found.ok()
     }
 
     /// The domain of the one free extent that a range is, if it is.
@@ -144,8 +150,14 @@ impl Tlsf {
     }
 
     fn lowest_gap(&self, units: u32) -> Option<(usize, u32)> {
-        let gap = self.gaps().find(|&(_, _, length)| length >= units);
-        gap.map(|(at, start, _)| (at, start))
+        let mut start = 0;
+        for (at, span) in self.ranges.iter().enumerate() {
+            if span.offset - start >= units {
+                return Some((at, start));
+            }
+            start = span.end();
+        }
+        (Self::MAX_UNITS - start >= units).then_some((self.ranges.len(), start))
     }
 
     fn largest_gap(&self) -> u32 {

@@ -254,6 +254,19 @@ impl Model {
         let free = self.pieces.iter().filter(|piece| piece.is_free_in(domain));
         free.map(|piece| piece.bytes).max().unwrap_or(0)
     }
+
+    /// Where the smallest free piece of at least `bytes` bytes begins, else the largest; the lowest among equals.
+    pub(crate) fn nearest(&self, domain: Domain, bytes: u64) -> Option<u64> {
+        let free = self.pieces.iter().filter(|piece| piece.is_free_in(domain));
+        let distance = |piece: &&Piece| {
+            (
+                piece.bytes < bytes,
+                piece.bytes.abs_diff(bytes),
+                piece.offset,
+            )
+        };
+        free.min_by_key(distance).map(|piece| piece.offset)
+    }
 }
 
 /// The real thing's view of an extent in the model's words.

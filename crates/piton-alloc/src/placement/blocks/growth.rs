@@ -142,7 +142,15 @@ impl DevicePool {
             self.return_to_source(Block { offset: 0, range });
             return Ok(None);
         }
-        Ok(books.take_at_once(request, region, &self.timeline))
+        let found = books.take_again(request, region, &self.timeline);
+        let is_broken = found.as_ref().is_some_and(|found| {
+            found
+                .ptr
+                .checked_offset_from(start)
+                .is_some_and(|at| at < bytes)
+        });
+        books.has_unbroken |= !is_broken;
+        Ok(found)
     }
 
     /// Asks the source for a Block that nobody asked for yet. `Ok(false)` if the limit leaves no room. The caller holds
@@ -219,21 +227,28 @@ impl DevicePool {
 
 /// Withdraws the smallest wholly free Block of at least `wanted` bytes, else the largest: fewest calls.
 fn withdraw_best(books: &mut Books, wanted: u64) -> Option<Block> {
-    let cost = |bytes: u64| match bytes {
-        bytes if bytes < wanted => (true, u64::MAX - bytes),
-        bytes => (false, bytes),
+    let idle = books.index.nearest(Region::IDLE, wanted);
+    let offset = match idle {
+        Some(block) => block.offset,
+        None => books.find_unbroken()?,
     };
-    let idle = books.index.extents_by_stamp(Region::IDLE);
-    let best = idle.min_by_key(|block| (cost(block.bytes), block.offset));
-    let offset = best.map(|block| block.offset).or_else(|| {
-        // One that was just added, or one that was not taken back, is everyone's as yet.
-        let free_in = Some(Region::Large.shared());
-        let mut ranges = books.index.ranges();
-        ranges
-            .find(|range| range.free_in == free_in)
-            .map(|range| range.offset)
-    })?;
     books.withdraw(offset)
+}
+
+impl Books {
+    /// A Block that was added and that nothing was taken from: whoever asked for it was served elsewhere. It is everyone's
+    /// as yet, and not among the idle ones.
+    fn find_unbroken(&mut self) -> Option<u64> {
+        if !self.has_unbroken {
+            return None;
+        }
+        let free_in = Some(Region::Large.shared());
+        let mut ranges = self.index.ranges();
+        let found = ranges.find(|range| range.free_in == free_in);
+        let found = found.map(|range| range.offset);
+        self.has_unbroken = found.is_some();
+        found
+    }
 }
 
 #[cfg(all(test, loom))]

@@ -99,7 +99,7 @@ impl DevicePool {
             waits: self.settings.cross_lane == CrossLane::Wait,
             page: Some(range.page),
         };
-        let run = search.best(&books)?;
+        let run = search.best(&books, &search.stretches(&books))?;
         let policy = Policy::now(&books, &self.settings, bytes);
         let (start, end) = books.extent_of_growth(range, &run, region, &policy);
         let chunk = books.claim(&run, start, end - start, region)?;
