@@ -107,7 +107,8 @@ fn read(path: &Path) -> Trace {
     trace
 }
 
-/// What is measured.
+/// What is measured. In place, as where a program calls its pool itself: a handle that passes through one more function is
+/// copied once more.
 trait Subject {
     type Held;
     fn take(&mut self, bytes: u64, lane: LaneId) -> Self::Held;
@@ -120,11 +121,13 @@ trait Subject {
 impl Subject for DevicePool {
     type Held = Allocation;
 
+    #[inline(always)]
     fn take(&mut self, bytes: u64, lane: LaneId) -> Allocation {
         self.allocate(Request::new(bytes).on(lane))
             .expect("the source has enough")
     }
 
+    #[inline(always)]
     fn give(&mut self, held: Allocation, uses: Frontier) {
         self.free(held, uses).expect("it is the pool's");
     }
@@ -137,11 +140,13 @@ impl Subject for DevicePool {
 impl Subject for OwnedPool {
     type Held = Allocation;
 
+    #[inline(always)]
     fn take(&mut self, bytes: u64, lane: LaneId) -> Allocation {
         self.allocate(Request::new(bytes).on(lane))
             .expect("the source has enough")
     }
 
+    #[inline(always)]
     fn give(&mut self, held: Allocation, uses: Frontier) {
         self.free(held, uses).expect("it is the pool's");
     }
@@ -157,11 +162,13 @@ struct Locked(Mutex<offset_allocator::Allocator<u32>>);
 impl Subject for Locked {
     type Held = Option<offset_allocator::Allocation<u32>>;
 
+    #[inline(always)]
     fn take(&mut self, bytes: u64, _lane: LaneId) -> Self::Held {
         let units = u32::try_from(bytes.div_ceil(512)).unwrap_or(u32::MAX);
         self.0.lock().allocate(units)
     }
 
+    #[inline(always)]
     fn give(&mut self, held: Self::Held, _uses: Frontier) {
         if let Some(held) = held {
             self.0.lock().free(held);

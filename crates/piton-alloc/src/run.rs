@@ -201,28 +201,22 @@ impl Search<'_> {
         let mut pieces = Vec::new();
         let mut has_seed = false;
         let mut next = Some(lowest);
-        loop {
-            let extent = next.filter(|extent| self.may_be_part(books, extent));
-            if let Some((extent, piece)) =
-                extent.and_then(|extent| Some((extent, self.piece(books, &extent)?)))
-            {
+        while let Some(extent) = next.filter(|extent| self.may_be_part(books, extent)) {
+            next = books.index.above(extent.id);
+            if let Some(piece) = self.piece(books, &extent) {
                 has_seed |= self.is_seed(books, &extent);
                 pieces.push(piece);
-            } else {
-                let found = self.best_of(&pieces, below).filter(|_| has_seed);
-                if let Some((cost, run)) = found
-                    && best.as_ref().is_none_or(|(least, _)| cost < *least)
-                {
-                    *best = Some((cost, run));
-                }
-                pieces.clear();
-                has_seed = false;
-                below = extent.map(|extent| extent.id);
+                continue;
             }
-            let Some(extent) = extent else {
-                return;
-            };
-            next = books.index.above(extent.id);
+            if has_seed {
+                better_of(best, self.best_of(&pieces, below));
+            }
+            pieces.clear();
+            has_seed = false;
+            below = Some(extent.id);
+        }
+        if has_seed {
+            better_of(best, self.best_of(&pieces, below));
         }
     }
 
@@ -294,6 +288,14 @@ impl Search<'_> {
             wait,
             below,
         }
+    }
+}
+
+/// Keeps the better of two.
+fn better_of(best: &mut Option<(Cost, Run)>, found: Option<(Cost, Run)>) {
+    let is_better = |(cost, _): &(Cost, Run)| best.as_ref().is_none_or(|(least, _)| cost < least);
+    if found.as_ref().is_some_and(is_better) {
+        *best = found;
     }
 }
 

@@ -43,24 +43,23 @@ impl Fit {
     /// The extent to place the request in.
     #[inline]
     pub(crate) fn find(self, bins: &Bins, records: &Records) -> Option<u32> {
-        if bins.extents == 0 {
-            return None;
-        }
         let own = Bin::of(self.units);
-        let looked = self.best_in(bins, records, own, TRIES);
-        if looked.best != NIL {
-            return Some(looked.best);
-        }
-        match bins.first_from(own.above()) {
-            Some(above) => {
-                let found = self.best_in(bins, records, above, TRIES).best;
-                if found != NIL {
-                    return Some(found);
-                }
+        let mut bin = bins.first_from(own)?;
+        if bin == own {
+            let looked = self.best_in(bins, records, own, TRIES);
+            if looked.best != NIL {
+                return Some(looked.best);
             }
-            // Nothing was left out.
-            None if looked.rest == NIL => return None,
-            None => {}
+            match bins.first_from(own.above()) {
+                Some(above) => bin = above,
+                // Nothing was left out.
+                None if looked.rest == NIL => return None,
+                None => return self.find_at_length(bins, records, own),
+            }
+        }
+        let found = self.best_in(bins, records, bin, TRIES).best;
+        if found != NIL {
+            return Some(found);
         }
         self.find_at_length(bins, records, own)
     }

@@ -308,7 +308,7 @@ impl Pair {
                 self.range.largest_free(domain),
                 self.model.largest_free(domain)
             );
-            for units in [0, 1, 3, 40, u64::from(u32::MAX) + 1] {
+            for units in [0, 3, 40, u64::from(u32::MAX) + 1] {
                 let bytes = units * self.range.unit();
                 prop_assert_eq!(
                     self.range
