@@ -230,7 +230,7 @@ pub unsafe trait NativeDevice: Device + Sized {
     /// Whether kernels of the device reach these bytes.
     fn reaches(&self, address: u64, bytes: u64) -> bool;
 
-    /// What addresses of kernels' buffers must be multiples of.
+    /// What addresses of kernels' buffers must be multiples of: a power of two.
     fn buffer_alignment(&self) -> u64 {
         1
     }

@@ -327,7 +327,8 @@ impl<D: NativeDevice> Check<'_, D> {
             if !self.device.reaches(address, bytes) {
                 return Err(self.unknown(address, bytes));
             }
-            if !address.is_multiple_of(alignment) {
+            // A power of two: no division on the way of every launch.
+            if address & (alignment - 1) != 0 {
                 let value = address;
                 return Err(self.error(ErrorKind::Misaligned { value, alignment }));
             }
