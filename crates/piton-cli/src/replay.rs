@@ -41,7 +41,7 @@ use crate::trace::{TraceError, TraceReader};
 use description::Description;
 
 pub use checker::Violation;
-pub use faults::{FaultsMet, fail_each_call};
+pub use faults::{FailingCalls, FaultsMet, fail_each_call};
 pub use lagging::Lagging;
 pub use minimum::{CallsAt, Minimum};
 pub use peers::Peers;
@@ -79,8 +79,8 @@ pub struct ReplayOptions {
     /// Does the pool keep what it has once taken, for want of nothing? Pages are then taken from holes, and Blocks given back,
     /// only where the device has no more.
     pub keeps: bool,
-    /// The call to the driver that fails, from 1 for the first after the pool was made; 0 for none.
-    pub failing_call: u64,
+    /// Calls to the driver that fail.
+    pub failing: FailingCalls,
 }
 
 impl Default for ReplayOptions {
@@ -94,7 +94,7 @@ impl Default for ReplayOptions {
             finds_minimum: false,
             cross_lane: CrossLane::Wait,
             keeps: false,
-            failing_call: 0,
+            failing: FailingCalls::NONE,
         }
     }
 }

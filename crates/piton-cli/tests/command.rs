@@ -180,11 +180,14 @@ fn a_call_that_fails_costs_a_trace_one_request_at_most() {
     let calls = |faults: &str| {
         let met = json(&["replay", faults, "--json", "--capacity", "16GiB", &path]);
         assert!(met[0]["most_refused"].as_u64().unwrap() <= 1);
-        met[0]["calls"].as_u64().unwrap()
+        ["calls", "plays"].map(|count| met[0][count].as_u64().unwrap())
     };
-    let each = calls("--faults");
-    assert!(each > 3);
-    assert_eq!(calls("--faults=3"), each.div_ceil(3));
+    let [failed, plays] = calls("--faults");
+    assert!(failed > 3);
+    assert_eq!(plays, failed, "each in a play of its own");
+    let [failed, plays] = calls("--faults=3");
+    assert_eq!(plays, 3);
+    assert!(failed > 3, "more than one in a play");
 }
 
 #[test]

@@ -30,9 +30,9 @@ pub(super) struct Options {
     /// ahead, plans, and time.
     #[arg(long, conflicts_with_all = ["plan", "snapshot", "output", "check", "lag", "placement", "faults"])]
     all: bool,
-    /// Play each trace once for each call to the driver, or each EVERY-th, which fails, and say what that cost. Takes as many
-    /// plays as there are such calls: tens of thousands for some traces.
-    #[arg(long, value_name = "EVERY", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+    /// Play each trace once for each call to the driver, which fails, and say what that cost: tens of thousands of plays for some
+    /// traces. With PLAYS in at most so many plays, in each of which a call fails and each PLAYS-th one after it.
+    #[arg(long, value_name = "PLAYS", num_args = 0..=1, require_equals = true, default_missing_value = "18446744073709551615",
         value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["plan", "snapshot", "output"])]
     faults: Option<u64>,
     /// Memory of the simulated device, such as 24GiB. `min` plays on 192GiB first and then looks for the smallest device
@@ -107,8 +107,8 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
     if options.all {
         return survey(&traces, &replay, options.json, output);
     }
-    if let Some(every) = options.faults {
-        return faults(&traces, &replay, every, options.json, output);
+    if let Some(plays) = options.faults {
+        return faults(&traces, &replay, plays, options.json, output);
     }
     if let Some(file) = &options.snapshot {
         write_snapshot(file, &traces, &replay)?;
@@ -153,14 +153,14 @@ fn survey(
 fn faults(
     traces: &[PathBuf],
     options: &ReplayOptions,
-    every: u64,
+    plays: u64,
     json: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let bar = output.progress(traces.len() as u64);
     let mut met = Vec::with_capacity(traces.len());
     for path in traces {
-        met.push(fail_each_call(path, options, every).map_err(|error| failure(error, path))?);
+        met.push(fail_each_call(path, options, plays).map_err(|error| failure(error, path))?);
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -169,9 +169,10 @@ fn faults(
     }
     for (path, met) in traces.iter().zip(&met) {
         output.line(format_args!(
-            "{}: {} calls to the driver failed, one in each play. {} cost nothing, and no play lost more than {} of its requests.",
+            "{}: {} calls to the driver failed in {} plays. {} plays lost nothing, and none more than {} of its requests for each call.",
             path.display(),
             quantity::count(met.calls),
+            quantity::count(met.plays),
             quantity::count(met.unnoticed),
             quantity::count(met.most_refused)
         ))?;

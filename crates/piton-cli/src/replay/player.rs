@@ -178,9 +178,9 @@ impl Player {
             ..pool_config(options)
         };
         let pool = DevicePool::on_device(opened, Arc::clone(&timeline), &config)?;
-        if options.failing_call > 0 {
-            driver.set_faults(FaultPlan::new().with(Trigger::Call(options.failing_call)));
-        }
+        // Sets the count of calls back too, from which failing ones are told.
+        let failing = options.failing.numbers().map(Trigger::Call);
+        driver.set_faults(failing.fold(FaultPlan::new(), FaultPlan::with));
         let device = driver
             .device(DeviceId(0))
             .ok_or(piton_sim::SimError::UnknownDevice {
@@ -212,9 +212,14 @@ impl Player {
         self.planned.as_ref()
     }
 
-    /// Has the call that was to fail been made?
-    pub(super) fn has_faulted(&self) -> bool {
-        self.driver.faults_fired() > 0
+    /// How many of the calls that were to fail have been made?
+    pub(super) fn faults_met(&self) -> u64 {
+        self.driver.faults_fired()
+    }
+
+    /// How many calls to the driver there were since the pool was made.
+    pub(super) fn calls_made(&self) -> u64 {
+        self.driver.calls().values().sum()
     }
 
     /// Do the pool's books balance?
@@ -277,7 +282,7 @@ impl Player {
                 self.tally.out_of_memory += 1;
                 self.blocks[slot] = None;
             }
-            Err(AllocError::Driver(_)) if self.has_faulted() => {
+            Err(AllocError::Driver(_)) if self.faults_met() > 0 => {
                 self.tally.faulted += 1;
                 self.blocks[slot] = None;
             }

@@ -7,7 +7,7 @@ use piton_plan::{PlaceConfig, Plan};
 
 use super::PlannedError;
 use crate::replay::player::Player;
-use crate::replay::{Placement, ReplayError, ReplayOptions};
+use crate::replay::{FailingCalls, Placement, ReplayError, ReplayOptions};
 use crate::trace::CheckedEvent;
 
 /// Memory is plentiful: more than twice what any trace has live.
@@ -20,7 +20,7 @@ const OPTIONS: ReplayOptions = ReplayOptions {
     finds_minimum: false,
     cross_lane: CrossLane::Wait,
     keeps: false,
-    failing_call: 0,
+    failing: FailingCalls::NONE,
 };
 
 /// How hard plans for other steps are tried: they do not have to be good.
