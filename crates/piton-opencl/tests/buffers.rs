@@ -163,8 +163,8 @@ fn memory_of_another_device_is_copied_and_reached() {
 }
 
 #[test]
-fn kernels_that_wait_on_the_host_keep_how_far_their_buffers_reach() {
-    let test = "kernels_that_wait_on_the_host_keep_how_far_their_buffers_reach";
+fn kernels_that_waited_on_the_host_find_their_buffers() {
+    let test = "kernels_that_waited_on_the_host_find_their_buffers";
     in_child(test, |_| {
         let bench = Bench::new(&open(), 0);
         let block = bench.device.memory().allocate(4096).unwrap();
