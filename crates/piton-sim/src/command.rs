@@ -188,6 +188,16 @@ impl Command {
         )
     }
 
+    /// Where the host memory begins that it names.
+    pub(crate) fn host_memory(&self) -> Option<usize> {
+        match self {
+            Self::CopyToDevice { src: host, .. } | Self::CopyToHost { dst: host, .. } => {
+                Some(host.start.as_ptr().addr())
+            }
+            _ => None,
+        }
+    }
+
     /// Bytes it moves or fills.
     pub(crate) fn bytes(&self) -> u64 {
         match self {

@@ -14,6 +14,9 @@ pub enum Backing {
     /// Nothing: the device keeps the books and the costs of memory. Copies and kernels are refused. For
     /// devices larger than this machine.
     Books,
+    /// Nothing, and copies to, from and between such devices carry no byte, but take the time they would. To learn how long
+    /// copies take on machines larger than this one. Kernels are refused.
+    Times,
 }
 
 /// How the order of virtual time is chosen.
@@ -63,6 +66,8 @@ pub struct DeviceConfig {
     pub host_bytes_per_second: u64,
     /// Copies to and from other devices that it runs at once; at least 1.
     pub peer_engines: u32,
+    /// Copies to the host that it runs at once, and as many from it; at least 1.
+    pub host_engines: u32,
     /// Its place on the PCI bus.
     pub pci: Option<PciAddress>,
     /// The NUMA node it hangs on.
@@ -84,6 +89,7 @@ impl Default for DeviceConfig {
             compute_units: 2,
             host_bytes_per_second: 24_000_000_000,
             peer_engines: 2,
+            host_engines: 1,
             pci: None,
             numa_node: None,
             poison: None,
@@ -116,6 +122,9 @@ pub struct Wires {
     /// For an ordered pair of devices the wires on its way, by their places in the list. A pair that is not here has its
     /// link to itself, each way.
     pub ways: BTreeMap<(DeviceId, DeviceId), Box<[u32]>>,
+    /// For a device, and the device that allocated page-locked memory or registered it, the wires on the way into that memory,
+    /// and out of it. A pair that is not here shares the first device's way to the host.
+    pub host_ways: BTreeMap<(DeviceId, DeviceId), [Box<[u32]>; 2]>,
 }
 
 /// The machine.
@@ -215,14 +224,18 @@ impl SimConfig {
         let Wires {
             bytes_per_second,
             ways,
+            host_ways,
         } = &self.wires;
         let is_wire = |wire: &u32| {
             bytes_per_second
                 .get(*wire as usize)
                 .is_some_and(|rate| *rate > 0)
         };
+        let host = host_ways.iter();
+        let host = host.flat_map(|(pair, both)| both.iter().map(move |way| (pair, way)));
         let broken = ways
             .iter()
+            .chain(host)
             .find(|(_, way)| way.is_empty() || !way.iter().all(is_wire));
         match broken {
             Some(((a, b), _)) => Err(SimError::InvalidLink { a: a.0, b: b.0 }),
@@ -270,7 +283,7 @@ fn validate_device(device: u32, config: &DeviceConfig) -> Result<(), SimError> {
             limit,
         });
     }
-    if config.peer_engines == 0 {
+    if config.peer_engines == 0 || config.host_engines == 0 {
         return Err(SimError::NoPeerEngine { device });
     }
     let (hardware_queues, compute_units) = (config.hardware_queues, config.compute_units);

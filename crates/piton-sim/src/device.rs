@@ -144,7 +144,7 @@ impl SimDevice {
                 maximum,
             });
         }
-        if !space.is_backed() {
+        if !space.is_backed() && self.core().config.backing == Backing::Books {
             return Err(ErrorKind::NotBacked);
         }
         if !space.covers(range) {
@@ -265,7 +265,7 @@ impl Device for SimDevice {
 
     fn peers(&self) -> Option<&dyn Peers> {
         let is_alone = self.machine.devices.len() < 2;
-        let is_backed = self.core().config.backing == Backing::Pages;
+        let is_backed = self.core().config.backing != Backing::Books;
         (!is_alone && is_backed).then_some(self)
     }
 

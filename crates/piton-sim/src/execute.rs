@@ -194,7 +194,10 @@ fn step_copy(
     if let Some(traffic) = &machine.traffic {
         let earliest = queue.ready_at(entry.submitted_at);
         let slowness = plan::slowness(queue, &entry.command);
-        let flowing = traffic.start(queue.device.id(), &entry.command, (earliest, slowness));
+        let memory = entry.command.host_memory();
+        let home = memory.and_then(|address| machine.host.lock().home(address));
+        let ends = (queue.device.id(), home);
+        let flowing = traffic.start(ends, &entry.command, (earliest, slowness));
         if flowing.is_some() {
             queue.set_flow(flowing);
             return Step::Later;

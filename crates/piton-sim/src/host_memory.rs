@@ -7,7 +7,7 @@
 
 use crate::{device::SimDevice, window::system};
 use piton_driver::{
-    Device, DevicePtr, DeviceRange, DriverError, ErrorKind, HostAllocation, HostMemory,
+    Device, DeviceId, DevicePtr, DeviceRange, DriverError, ErrorKind, HostAllocation, HostMemory,
     HostMemoryOptions, Locking, Operation,
 };
 use rustix::{
@@ -25,6 +25,8 @@ const HOST_PAGE: usize = 4096;
 struct Region {
     bytes: usize,
     is_registered: bool,
+    /// Who allocated or registered it: it is near that device.
+    home: DeviceId,
 }
 
 /// The host memory that copies may name: start address to length.
@@ -49,6 +51,12 @@ impl HostRegions {
         // Exposed when the address was asked for.
         let at = || NonNull::new(ptr::with_exposed_provenance_mut(start));
         is_known.then(at).flatten()
+    }
+
+    /// The device that an address in one of them is near.
+    pub(crate) fn home(&self, address: usize) -> Option<DeviceId> {
+        let (first, region) = self.0.range(..=address).next_back()?;
+        (address < first + region.bytes).then_some(region.home)
     }
 
     fn overlaps(&self, start: usize, end: usize) -> bool {
@@ -90,6 +98,7 @@ unsafe impl HostMemory for SimDevice {
         let region = Region {
             bytes: rounded,
             is_registered: false,
+            home: self.id(),
         };
         self.machine()
             .host
@@ -151,6 +160,7 @@ unsafe impl HostMemory for SimDevice {
             Region {
                 bytes,
                 is_registered: true,
+                home: self.id(),
             },
         );
         Ok(())

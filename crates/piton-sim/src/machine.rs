@@ -174,7 +174,7 @@ impl DeviceCore {
     fn new(id: DeviceId, config: DeviceConfig, is_virtual: bool) -> Result<Self, DriverError> {
         let geometry = geometry(id, &config);
         let window = match config.backing {
-            Backing::Books => None,
+            Backing::Books | Backing::Times => None,
             Backing::Pages => Some(open_window(id, geometry)?),
         };
         Ok(Self {
@@ -191,8 +191,8 @@ impl DeviceCore {
                 config.hardware_queues as usize
             ]),
             queues: Mutex::new(Vec::new()),
-            copy_in: Resource::new(1),
-            copy_out: Resource::new(1),
+            copy_in: Resource::new(config.host_engines),
+            copy_out: Resource::new(config.host_engines),
             copy_peer: Resource::new(config.peer_engines),
             cores: Resource::new(1),
             trace: TraceBuffer::new(is_virtual),

@@ -1,9 +1,12 @@
 //! Moving bytes: copies and fills, once a queue's turn has come.
 //!
 //! Ranges were checked when the command was submitted and are resolved again here: what was unmapped meanwhile,
-//! against the contract, is an error and not a crash.
+//! against the contract, is an error and not a crash. Where an end has no bytes, and its device says that copies may do without
+//! ([`Backing::Times`]), nothing is moved.
 
-use crate::{command::HostRange, fault::LinkFate, queue::QueueCore};
+use crate::{
+    command::HostRange, config::Backing, fault::LinkFate, machine::DeviceCore, queue::QueueCore,
+};
 use piton_copy::copy_streaming_raw;
 use piton_driver::{DeviceRange, ErrorKind, FillPattern, PeerAddress};
 use std::{ptr, ptr::NonNull, slice};
@@ -16,8 +19,17 @@ pub(crate) enum Moved {
     Never,
 }
 
-fn resolve(queue: &QueueCore, range: DeviceRange) -> Result<NonNull<u8>, ErrorKind> {
-    queue.device.core().space.lock().resolve(range)
+/// Where the bytes of a range of this queue's device are.
+fn resolve(queue: &QueueCore, range: DeviceRange) -> Result<Option<NonNull<u8>>, ErrorKind> {
+    resolve_on(queue.device.core(), range)
+}
+
+/// Where the bytes of a range are; `None` where there are none and copies do without.
+fn resolve_on(device: &DeviceCore, range: DeviceRange) -> Result<Option<NonNull<u8>>, ErrorKind> {
+    match device.space.lock().resolve(range) {
+        Err(ErrorKind::NotBacked) if device.config.backing == Backing::Times => Ok(None),
+        resolved => resolved.map(Some),
+    }
 }
 
 pub(crate) fn copy_in(
@@ -25,8 +37,9 @@ pub(crate) fn copy_in(
     dst: DeviceRange,
     src: HostRange,
 ) -> Result<(), ErrorKind> {
-    let to = resolve(queue, dst)?;
-    copy_bytes(queue, (to, src.start), src.bytes);
+    if let Some(to) = resolve(queue, dst)? {
+        copy_bytes(queue, (to, src.start), src.bytes);
+    }
     Ok(())
 }
 
@@ -35,8 +48,9 @@ pub(crate) fn copy_out(
     dst: HostRange,
     src: DeviceRange,
 ) -> Result<(), ErrorKind> {
-    let from = resolve(queue, src)?;
-    copy_bytes(queue, (dst.start, from), dst.bytes);
+    if let Some(from) = resolve(queue, src)? {
+        copy_bytes(queue, (dst.start, from), dst.bytes);
+    }
     Ok(())
 }
 
@@ -45,8 +59,9 @@ pub(crate) fn copy_within(
     dst: DeviceRange,
     src: DeviceRange,
 ) -> Result<(), ErrorKind> {
-    let (to, from) = (resolve(queue, dst)?, resolve(queue, src)?);
-    copy_bytes(queue, (to, from), length(src.bytes)?);
+    if let (Some(to), Some(from)) = (resolve(queue, dst)?, resolve(queue, src)?) {
+        copy_bytes(queue, (to, from), length(src.bytes)?);
+    }
     Ok(())
 }
 
@@ -72,12 +87,12 @@ pub(crate) fn copy_peer(
         if device.is_lost() {
             return Err(ErrorKind::DeviceLost);
         }
-        device.space.lock().resolve(DeviceRange {
-            start: end.ptr,
-            bytes,
-        })
+        let start = end.ptr;
+        resolve_on(device, DeviceRange { start, bytes })
     };
-    let (to, from) = (find(dst)?, find(src)?);
+    let (Some(to), Some(from)) = (find(dst)?, find(src)?) else {
+        return Ok(Moved::All);
+    };
     copy_bytes(queue, (to, from), length(bytes)?);
     if fate == LinkFate::Corrupts {
         change_byte(to);
@@ -90,7 +105,9 @@ pub(crate) fn fill(
     dst: DeviceRange,
     pattern: FillPattern,
 ) -> Result<(), ErrorKind> {
-    let start = resolve(queue, dst)?;
+    let Some(start) = resolve(queue, dst)? else {
+        return Ok(());
+    };
     let bytes = length(dst.bytes)?;
     match pattern {
         FillPattern::Byte(byte) => fill_with(start, byte, bytes),

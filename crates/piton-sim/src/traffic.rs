@@ -1,8 +1,8 @@
 //! Copies under way in virtual time, and what they share.
 //!
 //! # The idea
-//! A copy is a flow through its wires: those of its pair, or its link's own direction; to and from the host, the
-//! device's way there. It is started when its queue comes to it and ends when the flow does, which others may delay that
+//! A copy is a flow through its wires: those of its pair, or its link's own direction; to and from the host, those on the
+//! way to that memory, or the device's own way there. It is started when its queue comes to it and ends when the flow does, which others may delay that
 //! start later. So its end is not known when it starts: the queue goes back on the ready list, and its next turn is when
 //! the flow would end as things are. Of all that is ready the earliest runs first, so the first flow to end is
 //! ended at its time, and what starts meanwhile starts in order.
@@ -43,6 +43,8 @@ pub(crate) struct Traffic {
     flows: Mutex<Flows>,
     /// The way of each ordered pair of devices.
     pairs: BTreeMap<(DeviceId, DeviceId), Way>,
+    /// The wires from a device into memory near another, and out of it.
+    host_ways: BTreeMap<(DeviceId, DeviceId), [Box<[ResourceId]>; 2]>,
     /// The first device's way to the host, then its way back, then the next device's.
     host: u32,
 }
@@ -79,19 +81,20 @@ impl Traffic {
         Some(Self {
             flows: Mutex::new(flows),
             pairs,
+            host_ways: config.wires.host_ways.iter().map(known).collect(),
             host,
         })
     }
 
-    /// Starts a copy of a queue of `device` at `earliest`, slowed down so many times; `None` if it is none that passes
-    /// through wires.
+    /// Starts a copy of a queue of `device` at `earliest`, slowed down so many times, whose host memory is near `home`; `None`
+    /// if it is none that passes through wires.
     pub(crate) fn start(
         &self,
-        device: DeviceId,
+        (device, home): (DeviceId, Option<DeviceId>),
         command: &Command,
         (earliest, slowness): (u64, u64),
     ) -> Option<Flowing> {
-        let (way, latency) = self.way(device, command)?;
+        let (way, latency) = self.way(device, home, command)?;
         let slowness = u32::try_from(slowness).unwrap_or(u32::MAX);
         let uses: Vec<Use> = way
             .iter()
@@ -142,12 +145,17 @@ impl Traffic {
         }
     }
 
-    fn way(&self, device: DeviceId, command: &Command) -> Option<Way> {
+    fn way(&self, device: DeviceId, home: Option<DeviceId>, command: &Command) -> Option<Way> {
         let to_host = self.host.saturating_add(device.0.saturating_mul(2));
         let one = |resource: u32| (Box::from([ResourceId(resource)]), 0);
+        let both = home.and_then(|home| self.host_ways.get(&(device, home)));
+        let host = |back: u32| match both {
+            Some(both) => (both[back as usize].clone(), 0),
+            None => one(to_host.saturating_add(back)),
+        };
         match command {
-            Command::CopyToHost { .. } => Some(one(to_host)),
-            Command::CopyToDevice { .. } => Some(one(to_host.saturating_add(1))),
+            Command::CopyToHost { .. } => Some(host(0)),
+            Command::CopyToDevice { .. } => Some(host(1)),
             Command::CopyPeer { dst, src, .. } => {
                 let pair = self.pairs.get(&(src.device, dst.device));
                 Some(pair.cloned().unwrap_or_else(|| one(to_host)))
@@ -155,6 +163,15 @@ impl Traffic {
             _ => None,
         }
     }
+}
+
+type Pair = (DeviceId, DeviceId);
+
+/// Ways to host memory as resources.
+fn known((pair, both): (&Pair, &[Box<[u32]>; 2])) -> (Pair, [Box<[ResourceId]>; 2]) {
+    let resources = |way: &[u32]| way.iter().map(|wire| ResourceId(*wire)).collect();
+    let [into, out_of] = both;
+    (*pair, [resources(into), resources(out_of)])
 }
 
 impl Flows {

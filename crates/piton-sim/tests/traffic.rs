@@ -6,9 +6,9 @@
 mod support;
 
 use piton_driver::{Device, DeviceId, DevicePtr, Driver, PeerAddress, Queue, WaitOutcome};
-use piton_sim::{FaultPlan, ScheduleOrder, SimConfig, SimDriver, Trigger, Wires};
+use piton_sim::{Backing, FaultPlan, ScheduleOrder, SimConfig, SimDriver, Trigger, Wires};
 use std::sync::Arc;
-use support::{accepted, config, copy_to_peer, machine, queue};
+use support::{Pinned, accepted, config, copy_to_peer, machine, queue};
 
 /// Bytes of a copy; over a link of 48 GB/s without anybody beside it, half a millisecond.
 const BYTES: u64 = 24_000_000;
@@ -115,6 +115,7 @@ fn pairs_share_the_wires_on_their_ways() {
             .into_iter()
             .map(|((a, b), way)| ((DeviceId(a), DeviceId(b)), way.into()))
             .collect(),
+        ..Wires::default()
     };
     let ends = Bench::new(config).run(&[(0, 1), (0, 3), (2, 3)]);
     // The first two get 12 GB/s each all the time; the third what the second leaves of the other wire, 36.
@@ -204,4 +205,48 @@ fn copies_over_a_link_too_narrow_to_share_end_all_the_same() {
     config.links[0].bytes_per_second = 1;
     let ends = Bench::new(config).run(&[(0, 1), (0, 1)]);
     assert_eq!(ends.len(), 2);
+}
+
+#[test]
+fn host_memory_is_where_it_was_allocated_and_copies_there_share_the_way() {
+    let mut config = wide(2);
+    for device in &mut config.devices {
+        (device.backing, device.host_engines) = (Backing::Times, 2);
+    }
+    // Device 0 has 24 GB/s to memory near itself, and 12 to that near the other.
+    let ways = [((0, 0), vec![0]), ((0, 1), vec![0, 1])];
+    config.wires = Wires {
+        bytes_per_second: vec![24_000_000_000, 12_000_000_000],
+        host_ways: ways
+            .into_iter()
+            .map(|((a, b), way)| ((DeviceId(a), DeviceId(b)), [way.clone().into(), way.into()]))
+            .collect(),
+        ..Wires::default()
+    };
+    let took = |homes: &[usize]| -> Vec<u64> {
+        let bench = Bench::new(config.clone());
+        let device = &bench.devices[0];
+        let words = vec![0; usize::try_from(BYTES / 4).unwrap()];
+        let hosts = homes
+            .iter()
+            .map(|home| Pinned::new(&bench.devices[*home], &words));
+        let hosts: Vec<_> = hosts.collect();
+        let trace = device.execution_trace().unwrap();
+        trace.start(100);
+        let queues: Vec<Arc<dyn Queue>> = hosts.iter().map(|_| queue(device)).collect();
+        for (queue, host) in queues.iter().zip(&hosts) {
+            host.fetch(queue, bench.memory[0]);
+        }
+        for queue in &queues {
+            let outcome = queue.wait(queue.submitted(), None);
+            assert_eq!(outcome, Ok(WaitOutcome::Reached));
+        }
+        let records = trace.finish().0;
+        records.iter().map(|record| record.end_ns).collect()
+    };
+    let alone = 2 * ALONE_NS;
+    assert_eq!(took(&[0]), [3_000 + alone]);
+    assert_eq!(took(&[1]), [3_000 + 2 * alone]);
+    // Both want half of the way out of the device.
+    assert_eq!(took(&[0, 1]), [3_000 + 2 * alone, 3_000 + 2 * alone]);
 }

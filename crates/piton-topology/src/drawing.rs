@@ -165,10 +165,12 @@ fn draw_link(
     id: LinkId,
     link: &Link,
 ) -> String {
+    let carried = traffic.tenths_wide(id);
     let line = Line {
         path: link_path(machine, layout, link),
         class: legend::link_class(link.kind),
-        tenths_wide: traffic.tenths_wide(id),
+        tenths_wide: carried.unwrap_or_else(|| legend::tenths_wide(link)),
+        is_traffic: carried.is_some(),
     };
     line.markup(&link_title(machine, link))
 }

@@ -40,6 +40,7 @@ mod builder;
 mod calibration;
 mod candidate;
 mod capture;
+mod command_ways;
 mod cpu_list;
 pub mod defaults;
 mod distance;
@@ -64,6 +65,7 @@ mod relay;
 mod route;
 mod router;
 mod search;
+mod staging;
 mod stripe;
 pub mod sysfs;
 mod tool_matrix;
@@ -76,6 +78,7 @@ pub use builder::{
 pub use calibration::{Calibration, Compared, Measured};
 pub use candidate::{Candidate, Missing, Verdict};
 pub use capture::MAX_CAPTURE_BYTES;
+pub use command_ways::CommandWays;
 pub use cpu_list::{CpuList, CpuListError, MAX_CPU};
 pub use distance::{Distance, Relation};
 pub use drawing::{Highlight, svg};
@@ -103,7 +106,7 @@ pub use quantity::{BytesPerSec, Nanos};
 pub use route::{CostModel, Route, RouteKind};
 pub use router::Router;
 pub use stripe::{
-    CopyEngines, Residual, SharedPlan, Stripe, StripeOptions, StripePlan, StripePlanner,
+    CopyEngines, Residual, SharedPlan, Stop, Stripe, StripeOptions, StripePlan, StripePlanner,
 };
 pub use tool_matrix::{MAX_MATRIX_BYTES, ToolEndpoint, ToolMatrix};
 pub use valued::Valued;

@@ -50,6 +50,13 @@ impl PeerAccess {
     pub fn allows(&self, from: DeviceId, to: DeviceId) -> bool {
         from == to || self.usual != self.exceptions.contains(&(from, to))
     }
+
+    /// Whether a device and another of so many may access each other, in one direction at least.
+    pub(crate) fn is_peer(&self, device: DeviceId, devices: usize) -> bool {
+        let ids = (0..devices).filter_map(|at| u16::try_from(at).ok());
+        let mut others = ids.map(DeviceId::new).filter(|other| *other != device);
+        others.any(|other| self.allows(device, other) || self.allows(other, device))
+    }
 }
 
 impl FromIterator<(DeviceId, DeviceId)> for PeerAccess {

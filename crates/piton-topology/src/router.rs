@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::candidate::{Candidate, Missing, Verdict};
 use crate::error::RouteError;
-use crate::id::{DeviceId, LinkId, NodeId, NumaId};
+use crate::id::{DeviceId, LinkId, NodeId};
 use crate::machine::Machine;
 use crate::node::NodeKind;
 use crate::path::{Medium, Path, Paths, Transit};
@@ -24,6 +24,7 @@ use crate::peer::PeerAccess;
 use crate::quantity::Nanos;
 use crate::relay::Relays;
 use crate::route::{CostModel, Route, RouteKind};
+use crate::staging::Staging;
 
 /// The routes of one ordered pair of devices.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +100,7 @@ impl Router {
                         .into_iter()
                         .flatten()
                         .for_each(|route| pair.add(route));
-                    staging.add_routes(from, to, pair);
+                    pair.add_staged(&staging, from, to);
                 }
             }
             pairs.append(&mut row);
@@ -208,6 +209,17 @@ impl Pair {
         self.peer_access || !route.kind.needs_peer_access()
     }
 
+    /// Adds the route through the memory near the source and, if another, near the destination.
+    fn add_staged(&mut self, staging: &Staging, from: DeviceId, to: DeviceId) {
+        let routes = staging.routes(from, to);
+        if routes.is_empty() {
+            self.missing.push(Missing::HostMemory);
+        }
+        for route in routes {
+            self.add(route);
+        }
+    }
+
     fn add(&mut self, route: Route) {
         let known = |other: &Route| other.hops == route.hops && other.kind == route.kind;
         if !self.routes.iter().any(known) {
@@ -288,72 +300,4 @@ pub(crate) fn kind_of(machine: &Machine, source: NodeId, links: &[LinkId]) -> Ro
         at = link.other_end(at).unwrap_or(at);
     }
     kind
-}
-
-/// The ways into and out of host memory, searched once and put together for each pair.
-struct Staging {
-    /// The NUMA nodes, in the machine's order.
-    numa: Vec<NumaId>,
-    /// Position in `numa` of the node nearest to each device.
-    nearest: Vec<Option<usize>>,
-    /// From each device into each NUMA node.
-    into: Vec<Vec<Option<Path>>>,
-    /// Out of each NUMA node to each device.
-    out_of: Vec<Vec<Option<Path>>>,
-}
-
-impl Staging {
-    fn new(machine: &Machine) -> Self {
-        let memories: Vec<NodeId> = machine.numa().iter().map(|numa| numa.node).collect();
-        let widest = |from: NodeId, to: &[NodeId]| {
-            Paths::new(machine, from, Medium::Any, Transit::HostOnly).widest(to)
-        };
-        let nearest = |device| {
-            let near = machine.nearest_numa(device)?;
-            machine.numa().iter().position(|numa| numa.id == near)
-        };
-        Self {
-            numa: machine.numa().iter().map(|numa| numa.id).collect(),
-            nearest: machine.device_ids().map(nearest).collect(),
-            into: machine
-                .devices()
-                .iter()
-                .map(|device| widest(*device, &memories))
-                .collect(),
-            out_of: memories
-                .iter()
-                .map(|memory| widest(*memory, machine.devices()))
-                .collect(),
-        }
-    }
-
-    /// Adds the route through the memory near the source and, if another, near the destination.
-    fn add_routes(&self, from: DeviceId, to: DeviceId, pair: &mut Pair) {
-        let near = [self.nearest[from.index()], self.nearest[to.index()]];
-        let routes: Vec<Route> = near
-            .into_iter()
-            .flatten()
-            .filter_map(|memory| self.route(from, to, memory))
-            .collect();
-        if routes.is_empty() {
-            pair.missing.push(Missing::HostMemory);
-        }
-        for route in routes {
-            pair.add(route);
-        }
-    }
-
-    fn route(&self, from: DeviceId, to: DeviceId, memory: usize) -> Option<Route> {
-        let into = self.into[from.index()][memory].as_ref()?;
-        let out = self.out_of[memory][to.index()].as_ref()?;
-        Some(Route {
-            kind: RouteKind::Staged {
-                numa: self.numa[memory],
-            },
-            hops: into.links.iter().chain(&out.links).copied().collect(),
-            bottleneck: into.bottleneck.min(out.bottleneck),
-            latency: into.latency.saturating_add(out.latency),
-            faster_half: Some(into.bottleneck.max(out.bottleneck)),
-        })
-    }
 }

@@ -10,29 +10,37 @@
 //!
 //! The plan says what the copy should do; reserving what it takes is the caller's ([`Residual`]).
 
+mod by_command;
+mod carried;
 mod decompose;
 mod dinic;
+mod fair;
+mod plan;
 mod residual;
 mod share;
 mod together;
 
-use serde::Serialize;
-
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::defaults;
 use crate::error::RouteError;
-use crate::id::{DeviceId, LinkId, NodeId};
+use crate::id::{DeviceId, NodeId};
 use crate::machine::Machine;
 use crate::node::NodeKind;
 use crate::path::Transit;
 use crate::peer::PeerAccess;
 use crate::quantity::{BytesPerSec, Nanos};
-use crate::route::{CostModel, RouteKind, as_list};
+use crate::route::{CostModel, RouteKind};
 
+use by_command::one_engine_each;
+use carried::Commands;
+use decompose::FlowPath;
 use dinic::Arcs;
+pub use plan::{SharedPlan, Stop, Stripe, StripePlan};
 pub use residual::Residual;
+
+/// How many times as long as for a relay the first chunk takes that stops in host memory.
+const HOST_CHUNKS: u64 = 2;
 
 /// Copy engines of a device, one of which each part of a copy keeps busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +62,9 @@ pub struct StripeOptions {
     pub floor: u64,
     /// Parts but for one are multiples of this many bytes; a power of two.
     pub align: u64,
-    /// Whether of several roads over the same devices only the widest counts: for whoever can say which devices a copy
-    /// goes over, and not which links.
-    pub one_road_a_leg: bool,
+    /// Whether parts are what commands can carry: from one device to another only the way that the driver takes, and any other
+    /// through host memory. For whoever carries plans out and can say which memory a copy stops in, and not which links it takes.
+    pub by_commands: bool,
     /// Engines of each device; `None` if parts may be as many as there are routes.
     pub engines: Option<CopyEngines>,
 }
@@ -72,50 +80,10 @@ impl Default for StripeOptions {
             },
             floor: 4 << 20,
             align: 256,
-            one_road_a_leg: false,
+            by_commands: false,
             engines: None,
         }
     }
-}
-
-/// One part of a copy, and the route it takes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Stripe {
-    /// What the route passes through; of several devices, the first.
-    pub kind: RouteKind,
-    /// Its links in order.
-    #[serde(serialize_with = "as_list")]
-    pub hops: Arc<[LinkId]>,
-    /// The devices that forward it, in order.
-    pub relays: Box<[DeviceId]>,
-    /// The rate planned for it.
-    pub rate: BytesPerSec,
-    /// From submission until its first byte arrives: launches, latency, a chunk for each relay.
-    pub delay: Nanos,
-    /// Where in the copy its bytes begin.
-    pub offset: u64,
-    /// How many bytes it carries.
-    pub bytes: u64,
-}
-
-/// How one copy travels.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StripePlan {
-    /// Its parts, the widest first; together they are the copy.
-    pub stripes: Vec<Stripe>,
-    /// When the last of them ends, after submission, if nothing else comes.
-    pub time: Nanos,
-}
-
-/// How copies that run at once travel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SharedPlan {
-    /// For each copy its parts.
-    pub copies: Vec<StripePlan>,
-    /// What each copy gets, all its routes together, before routes too narrow to be worth it are left out.
-    pub each: BytesPerSec,
-    /// No plan gives each copy more than this.
-    pub bound: BytesPerSec,
 }
 
 /// Plans copies on one machine. Answers take a few microseconds and no lock.
@@ -140,6 +108,8 @@ pub struct StripePlanner {
     kinds: Vec<NodeKind>,
     devices: Vec<NodeId>,
     peers: PeerAccess,
+    /// Where parts are to be what commands carry.
+    commands: Option<Commands>,
     options: StripeOptions,
 }
 
@@ -153,6 +123,7 @@ impl StripePlanner {
             kinds: machine.nodes().iter().map(|node| node.kind).collect(),
             devices: machine.devices().to_vec(),
             peers,
+            commands: options.by_commands.then(|| Commands::new(machine)),
             options,
         }
     }
@@ -192,16 +163,12 @@ impl StripePlanner {
         if source == sink {
             return Ok(self.local(bytes));
         }
-        let mut roads = self.roads(source, sink, residual);
-        roads.retain(|road| self.is_allowed(from, to, road));
+        let paths = self.paths(source, sink, residual);
+        let mut roads: Vec<Stripe> = match &self.commands {
+            Some(commands) => self.carried(commands, (from, to), source, residual, &paths),
+            None => self.flowing((from, to), paths),
+        };
         roads.sort_by_key(|road| (std::cmp::Reverse(road.rate), road.delay));
-        if self.options.one_road_a_leg {
-            let mut seen = HashSet::new();
-            roads.retain(|road| seen.insert(road.relays.clone()));
-        }
-        if let Some(engines) = self.options.engines {
-            roads = one_engine_each(&roads, engines);
-        }
         share::split(roads, bytes, &self.options, share::LEFT_OUT)
             .ok_or(RouteError::NoRoute { from, to })
     }
@@ -256,30 +223,55 @@ impl StripePlanner {
         routes
     }
 
-    /// The routes of the maximum flow, each with its rate.
-    fn roads(&self, source: NodeId, sink: NodeId, residual: &Residual) -> Vec<Stripe> {
+    /// The paths of the maximum flow, each with its rate.
+    fn paths(&self, source: NodeId, sink: NodeId, residual: &Residual) -> Vec<FlowPath> {
         let mut left = residual.rates().to_vec();
         self.arcs.max_flow(&mut left, source, sink, u64::MAX);
-        let paths = decompose::paths(&self.arcs, residual.rates(), &left, source, sink);
-        paths.into_iter().map(|path| self.stripe(path)).collect()
+        decompose::paths(&self.arcs, residual.rates(), &left, source, sink)
     }
 
-    fn stripe(&self, path: decompose::FlowPath) -> Stripe {
+    /// Paths of a flow as parts, those that peer access allows and engines are left for.
+    fn flowing(&self, (from, to): (DeviceId, DeviceId), paths: Vec<FlowPath>) -> Vec<Stripe> {
+        let mut roads: Vec<Stripe> = paths.into_iter().map(|path| self.stripe(path)).collect();
+        roads.retain(|road| self.is_allowed(from, to, road));
+        roads.sort_by_key(|road| (std::cmp::Reverse(road.rate), road.delay));
+        let Some(engines) = self.options.engines else {
+            return roads;
+        };
+        let mut roads: Vec<(u64, Stripe)> = roads
+            .into_iter()
+            .map(|road| (road.rate.get(), road))
+            .collect();
+        roads = one_engine_each(&roads, |road| &mut road.0, engines);
+        let parts = roads.into_iter().map(|(rate, road)| Stripe {
+            rate: BytesPerSec::new(rate),
+            ..road
+        });
+        parts.collect()
+    }
+
+    /// A part that takes a path, and stops in each device on it.
+    fn stripe(&self, path: FlowPath) -> Stripe {
         let kind = self.kind_of(&path.through);
-        let rate = self
-            .options
-            .costs
-            .through(kind, BytesPerSec::new(path.rate));
-        let mut delay = self.options.costs.launch;
-        let mut relays = Vec::new();
+        let devices = path.through.iter().filter_map(|node| self.device(*node));
+        let stops = devices.map(Stop::Device).collect();
+        self.stopping(kind, path, stops)
+    }
+
+    fn stopping(&self, kind: RouteKind, path: FlowPath, stops: Box<[Stop]>) -> Stripe {
+        let costs = &self.options.costs;
+        let rate = costs.through(kind, BytesPerSec::new(path.rate));
+        let mut delay = costs.launch;
+        for stop in &stops {
+            let chunk = match stop {
+                Stop::Device(_) => costs.chunk_bytes,
+                // A device has few engines for the host's memory, so that chunks are long.
+                Stop::Memory(_) => costs.chunk_bytes.saturating_mul(HOST_CHUNKS),
+            };
+            delay = delay.saturating_add(rate.duration_of(chunk));
+        }
         for node in &path.through {
-            let here = self.kinds[node.index()];
-            if let NodeKind::Device(device) = here {
-                relays.push(device);
-                let chunk = rate.duration_of(self.options.costs.chunk_bytes);
-                delay = delay.saturating_add(chunk);
-            }
-            delay = delay.saturating_add(defaults::transit_latency(here));
+            delay = delay.saturating_add(defaults::transit_latency(self.kinds[node.index()]));
         }
         for link in &path.links {
             delay = delay.saturating_add(self.latencies[link.index()]);
@@ -287,7 +279,13 @@ impl StripePlanner {
         Stripe {
             kind,
             hops: path.links.into(),
-            relays: relays.into_boxed_slice(),
+            relays: path
+                .through
+                .iter()
+                .filter_map(|node| self.device(*node))
+                .collect(),
+            stops,
+            lanes: 1,
             rate,
             delay,
             offset: 0,
@@ -295,26 +293,34 @@ impl StripePlanner {
         }
     }
 
+    fn device(&self, node: NodeId) -> Option<DeviceId> {
+        match self.kinds[node.index()] {
+            NodeKind::Device(device) => Some(device),
+            _ => None,
+        }
+    }
+
     /// What a path passes through; of several devices the first.
     fn kind_of(&self, through: &[NodeId]) -> RouteKind {
-        let first = through
-            .iter()
-            .find_map(|node| match self.kinds[node.index()] {
-                NodeKind::Device(device) => Some(RouteKind::Relay { device }),
-                _ => None,
-            });
+        if let Some(device) = through.iter().find_map(|node| self.device(*node)) {
+            return RouteKind::Relay { device };
+        }
         let kinds = through.iter().map(|node| match self.kinds[node.index()] {
             NodeKind::HostBridge | NodeKind::Memory(_) => RouteKind::HostBridge,
             _ => RouteKind::Switch,
         });
-        first.unwrap_or_else(|| kinds.max().unwrap_or(RouteKind::Direct))
+        kinds.max().unwrap_or(RouteKind::Direct)
     }
 
-    /// Whether each device of the way may access the next one's memory.
+    /// Whether each device of the way may access the next one's memory; into host memory every one may.
     fn is_allowed(&self, from: DeviceId, to: DeviceId, road: &Stripe) -> bool {
-        let mut at = from;
-        road.relays.iter().chain([&to]).all(|&next| {
-            let allowed = self.peers.allows(at, next);
+        let mut at = Stop::Device(from);
+        let stops = road.stops.iter().copied();
+        stops.chain([Stop::Device(to)]).all(|next| {
+            let allowed = match (at, next) {
+                (Stop::Device(from), Stop::Device(to)) => self.peers.allows(from, to),
+                _ => true,
+            };
             at = next;
             allowed
         })
@@ -326,6 +332,8 @@ impl StripePlanner {
             kind: RouteKind::Local,
             hops: Arc::default(),
             relays: Box::default(),
+            stops: Box::default(),
+            lanes: 1,
             rate: costs.local,
             delay: costs.launch,
             offset: 0,
@@ -359,26 +367,4 @@ impl StripePlanner {
 )]
 fn whole(rate: f64) -> BytesPerSec {
     BytesPerSec::new(rate as u64)
-}
-
-/// Gives each engine the road on which it carries most: a road wider than one engine keeps several busy.
-fn one_engine_each(roads: &[Stripe], engines: CopyEngines) -> Vec<Stripe> {
-    let mut left: Vec<BytesPerSec> = roads.iter().map(|road| road.rate).collect();
-    let mut parts = Vec::new();
-    for _ in 0..engines.count.max(1) {
-        let carries = |road: &usize| (left[*road].min(engines.rate), std::cmp::Reverse(*road));
-        let Some(best) = (0..roads.len()).max_by_key(carries) else {
-            break;
-        };
-        let rate = left[best].min(engines.rate);
-        if rate.get() == 0 {
-            break;
-        }
-        left[best] = BytesPerSec::new(left[best].get() - rate.get());
-        parts.push(Stripe {
-            rate,
-            ..roads[best].clone()
-        });
-    }
-    parts
 }

@@ -1,6 +1,6 @@
 //! How copies between devices are carried out.
 
-use piton_topology::{Machine, PeerAccess};
+use piton_topology::{CopyEngines, CostModel, Machine, PeerAccess};
 use std::time::Duration;
 
 /// Where copies may go, and how they are carried out.
@@ -12,6 +12,21 @@ pub struct Roads<'a> {
     pub peers: &'a PeerAccess,
     /// How copies are carried out.
     pub config: TransferConfig,
+}
+
+/// What of a copy is compared with its source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compared {
+    /// Nothing: links that were tried are trusted.
+    #[default]
+    Nothing,
+    /// So many places of 256 bytes of each part of a guarded copy. Finds links that went bad after they were tried, and not
+    /// every changed byte.
+    Places(u32),
+    /// Every byte of every copy between two devices that is in no graph: no wrong byte is seen, as long as what reads
+    /// the two ends back reads right. Every copy is guarded, and every byte goes to the host twice: for machines that are
+    /// not trusted, at a fraction of their speed.
+    Everything,
 }
 
 /// How copies between devices are carried out.
@@ -27,10 +42,9 @@ pub struct TransferConfig {
     pub stripes: bool,
     /// Whether a pattern must come over a leg unchanged before anything is entrusted to it.
     pub verifies_peers: bool,
-    /// Of each part of a guarded copy so many places of 256 bytes are read back from both ends and compared when it has
-    /// arrived; a part that differs counts as lost. Finds links that went bad after they were tried, and not every changed
-    /// byte. Off, which is zero, by default: it takes two lanes a part.
-    pub sampled_places: u32,
+    /// What of a copy is read back from both ends and compared when it has arrived; a part that differs counts as lost. Nothing
+    /// by default: it takes two lanes a part.
+    pub compared: Compared,
     /// A copy that takes so many times what was predicted is overdue.
     pub deadline_factor: u32,
     /// No copy is overdue before this, since predictions of short ones are poor.
@@ -41,6 +55,11 @@ pub struct TransferConfig {
     /// A copy over several ways that should take longer is planned anew each time so much of it is done, so that it leaves
     /// links to copies that came since and takes those that others left.
     pub installment: Duration,
+    /// What copies cost beside the time on the wire.
+    pub costs: CostModel,
+    /// The engines of each device for copies to others, where they are few: a copy then takes no more ways than a device has
+    /// engines, and longer chunks, as each has an engine to itself. `None` where there are as many as anybody wants.
+    pub engines: Option<CopyEngines>,
     /// Bytes of a device's memory that copies of others take at once at most; a mebibyte in any case.
     pub relay_bytes: u64,
 }
@@ -52,11 +71,13 @@ impl Default for TransferConfig {
             relays: true,
             stripes: true,
             verifies_peers: true,
-            sampled_places: 0,
+            compared: Compared::Nothing,
             deadline_factor: 4,
             least_deadline: Duration::from_secs(2),
             oversees: true,
-            installment: Duration::from_millis(4),
+            installment: Duration::from_millis(8),
+            costs: CostModel::default(),
+            engines: None,
             relay_bytes: 256 << 20,
         }
     }

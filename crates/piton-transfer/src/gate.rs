@@ -9,7 +9,7 @@
 //! waits for it fails in turn.
 
 use crate::lane::Lanes;
-use piton_driver::{Device, DeviceId};
+use piton_driver::{Device, DeviceId, Priority};
 use piton_stream::{Semaphore, Stream, StreamError};
 use piton_sync::Mutex;
 use piton_timeline::{Frontier, Timepoint};
@@ -77,8 +77,8 @@ impl Gates {
             Some(gate) => gate,
             None => Gate {
                 semaphore: Semaphore::new(device, 0)?,
-                lane: lanes.take()?,
-                opener: lanes.take()?,
+                lane: lanes.take(Priority::DEFAULT)?,
+                opener: lanes.take(Priority::DEFAULT)?,
                 value: 0,
             },
         };

@@ -16,25 +16,24 @@
     reason = "passes the promises of whoever asks for a copy on to its parts"
 )]
 
+mod blame;
+mod planning;
+
 use crate::{
     TransferError,
+    book::{Age, Ticket, Waiting},
     engine::Engine,
     gate::Gate,
-    incident::Reason,
     part::Part,
-    plans::{Taken, place},
-    probe::{Finding, PREDICTED_NS, Probe, is_inherited},
+    probe::{Finding, PREDICTED_NS, Probe},
     round::{Round, UnderWay},
-    way::{Leg, Share, Way},
+    way::{Leg, Share},
 };
-use piton_driver::{DeviceId, ErrorKind, PeerAddress};
+use piton_driver::PeerAddress;
 use piton_stream::{Event, Stream};
 use piton_timeline::{Frontier, Timepoint};
+use planning::Planned;
 use std::{ops::Range, sync::Arc};
-
-/// How often a copy is planned at most. Each round gives up a leg for good or for this copy, so that more would be needed
-/// only by a machine that comes apart.
-const MAX_ROUNDS: u32 = 16;
 
 /// A copy between two devices.
 #[derive(Debug)]
@@ -48,32 +47,23 @@ pub(crate) struct Job {
     left: Vec<Range<u64>>,
     /// Legs that refused something of this copy.
     avoid: Vec<Leg>,
+    /// A leg to or from host memory has failed: no part goes there beside others.
+    has_host_failed: bool,
     ended: Frontier,
-    taken: Taken,
+    /// Stands for what the round under way takes of the links.
+    ticket: Option<Ticket>,
+    age: Age,
     rounds: u32,
 }
 
 /// Whether the program's stream waits for a gate.
 type Heard = bool;
 
-/// What a round carries, and what is left for later ones.
-type Planned = (Vec<Share>, Vec<Range<u64>>);
-
 /// How a copy has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Arrived,
     Failed,
-}
-
-/// Why a part has not arrived.
-enum Blame {
-    /// A leg; other ways may do.
-    Leg(Leg, Reason),
-    /// A leg refused to take part of it, which says nothing of others.
-    Refused(Leg),
-    /// Whatever way is taken.
-    Hopeless,
 }
 
 /// A job that waits to be begun, and where its gates open.
@@ -107,6 +97,8 @@ impl Job {
                 return Err(error.into());
             }
         };
+        let priorities = stream.device().priorities();
+        let highest = priorities.map_or(stream.priority(), |range| range.highest);
         let heard = usize::from(stream.device().info().id != src.device);
         let job = Self {
             engine: Arc::clone(engine),
@@ -116,8 +108,10 @@ impl Job {
             gates: vec![(first, heard == 0), (second, heard == 1)],
             left: std::iter::once(0..bytes).collect(),
             avoid: Vec::new(),
+            has_host_failed: false,
             ended: Frontier::new(),
-            taken: Taken::default(),
+            ticket: None,
+            age: Age::new(stream.priority(), highest),
             rounds: 0,
         };
         let gates = [near, far];
@@ -128,26 +122,47 @@ impl Job {
         })
     }
 
-    /// Sends what is left on its way, or patterns over legs that are not trusted yet. A job that has no way comes back.
+    /// Sends what is left on its way, or patterns over legs that are not trusted yet, or waits for more urgent copies. A job
+    /// that has no way comes back.
     ///
     /// # Safety
     /// The ranges are as [`Transfers::copy`](crate::Transfers::copy) asks, until both gates have opened.
     pub(crate) unsafe fn advance(mut self: Box<Self>) -> Result<(), (Box<Self>, TransferError)> {
-        let (shares, later) = match self.shares() {
-            Ok(planned) => planned,
-            Err(error) => return Err((self, error)),
-        };
+        let engine = Arc::clone(&self.engine);
+        loop {
+            match self.shares() {
+                Ok(Planned::Goes(shares, later)) => {
+                    // SAFETY: as the caller promised.
+                    unsafe { self.launch(shares, later) };
+                    return Ok(());
+                }
+                Ok(Planned::Waits(behind)) => match engine.plans.wait(self, &behind) {
+                    Ok(()) => return Ok(()),
+                    Err(job) => self = job,
+                },
+                Err(error) => return Err((self, error)),
+            }
+        }
+    }
+
+    /// A round of these shares, or of patterns.
+    ///
+    /// # Safety
+    /// As [`advance`](Self::advance).
+    unsafe fn launch(mut self: Box<Self>, shares: Vec<Share>, later: Vec<Range<u64>>) {
         let engine = Arc::clone(&self.engine);
         let untrusted = self.untrusted(&shares);
         let mut parts = Vec::new();
         if untrusted.is_empty() {
             self.left = later;
+            let has_engine = engine.config.engines.is_some();
             for share in shares {
-                let mut part = Part::new(&engine.ends, share, self.src.device, self.dst.device);
+                let ends = (&engine.ends, has_engine, self.age.class);
+                let mut part = Part::new(ends, share, self.src.device, self.dst.device);
                 // SAFETY: as the caller promised: the gates are closed until all of this has ended.
                 unsafe {
-                    part.submit_sampled(
-                        (&engine.ends, engine.config.sampled_places),
+                    part.submit_compared(
+                        (&engine.ends, engine.config.compared),
                         (&self.start, &self.ended),
                         self.dst,
                         self.src,
@@ -156,7 +171,7 @@ impl Job {
                 parts.push(part);
             }
         } else {
-            engine.plans.give_back(std::mem::take(&mut self.taken));
+            self.give_back();
         }
         let probes = untrusted.into_iter();
         let under_way = UnderWay {
@@ -165,82 +180,36 @@ impl Job {
             probes: probes.map(|leg| Probe::send(&engine.ends, leg)).collect(),
         };
         Round::launch(&engine, under_way);
-        Ok(())
     }
 
-    /// Which ways what is left takes, and what is not to be carried yet. Never over a device in error.
-    fn shares(&mut self) -> Result<Planned, TransferError> {
-        loop {
-            self.rounds += 1;
-            if self.rounds > MAX_ROUNDS {
-                return Err(self.given_up());
-            }
-            let (shares, later) = self.plan()?;
-            let broken = shares.iter().find_map(|share| self.broken(&share.way));
-            let Some((legs, kind)) = broken else {
-                return Ok((shares, later));
-            };
-            self.engine.plans.give_back(std::mem::take(&mut self.taken));
-            for leg in legs {
-                self.engine.plans.give_up(leg, Reason::Failed(kind));
-            }
+    /// What the last plan took is free.
+    fn give_back(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.engine.plans.give_back(ticket);
         }
     }
 
-    fn plan(&mut self) -> Result<Planned, TransferError> {
-        let (Some(from), Some(to)) = (place(self.src.device), place(self.dst.device)) else {
-            return Err(self.given_up());
-        };
-        let (plans, avoid) = (&self.engine.plans, &self.avoid);
-        let ends = (self.src.device, self.dst.device);
-        let is_open = |way: &Way| {
-            let legs = way.legs(ends.0, ends.1);
-            !legs.iter().any(|leg| avoid.contains(leg))
-        };
-        // What failed of a round is a piece of its own; one piece goes at a time.
-        let Some((range, others)) = self.left.split_first() else {
-            return Ok((Vec::new(), Vec::new()));
-        };
-        let (bytes, taken) = (range.end - range.start, &mut self.taken);
-        let installment = self.engine.config.installment;
-        let several = plans.several((from, to), bytes, installment, taken, is_open);
-        let (mut shares, first) = several?;
-        for share in &mut shares {
-            share.offset += range.start;
+    /// Lets the copies that wait look again, a round that was to take so long being over.
+    fn wake_others(engine: &Arc<Engine>, nanos: u64) {
+        for Waiting(mut job) in engine.plans.wake() {
+            job.age.waited(nanos);
+            job.go_on();
         }
-        let rest = range.start + first..range.end;
-        let rest = std::iter::once(rest).filter(|rest| !rest.is_empty());
-        Ok((shares, rest.chain(others.iter().cloned()).collect()))
     }
 
-    /// The legs of a way that lead to or from a device in error, and the error; the copy's own devices apart.
-    fn broken(&self, way: &Way) -> Option<(Vec<Leg>, ErrorKind)> {
-        let stops = way.stops.iter().flatten();
-        let mut status = stops.map(|stop| (*stop, self.engine.ends.get(*stop)));
-        status.find_map(|(stop, end)| {
-            let kind = end.ok()?.device.status().err()?.kind;
-            let legs = way.legs(self.src.device, self.dst.device).into_iter();
-            let touches = |leg: &Leg| leg.from == Some(stop) || leg.to == Some(stop);
-            Some((legs.filter(touches).collect(), kind))
-        })
-    }
-
-    fn untrusted(&self, shares: &[Share]) -> Vec<Leg> {
-        let legs = shares
-            .iter()
-            .flat_map(|share| share.way.legs(self.src.device, self.dst.device));
-        let mut untrusted: Vec<Leg> = legs
-            .filter(|leg| !self.engine.plans.is_trusted(*leg))
-            .collect();
-        untrusted.sort_unstable();
-        untrusted.dedup();
-        untrusted
+    /// Goes on with what is left, or fails.
+    fn go_on(self: Box<Self>) {
+        // SAFETY: the promise of who asked for the copy holds until the gates open.
+        if let Err((job, _)) = unsafe { self.advance() } {
+            job.end(Verdict::Failed);
+        }
     }
 
     /// A round is over: every lane of it has ended.
     pub(crate) fn settle(mut self: Box<Self>, parts: Vec<Part>, probes: Vec<Probe>) {
         let engine = Arc::clone(&self.engine);
-        engine.plans.give_back(std::mem::take(&mut self.taken));
+        self.give_back();
+        let predicted = parts.iter().map(|part| part.share.predicted_ns).max();
         for probe in probes {
             self.saw(&probe.ended());
             self.learn(&probe);
@@ -271,11 +240,10 @@ impl Job {
         } else if self.left.is_empty() {
             self.end(Verdict::Arrived);
         } else {
-            // SAFETY: the promise of who asked for the copy holds until the gates open.
-            if let Err((job, _)) = unsafe { self.advance() } {
-                job.end(Verdict::Failed);
-            }
+            self.go_on();
         }
+        // Behind this copy's own next round: to the others it never left its links.
+        Self::wake_others(&engine, predicted.unwrap_or(PREDICTED_NS));
     }
 
     /// Tells the runtime, and a sanitizer, that these have ended.
@@ -293,61 +261,6 @@ impl Job {
             (Finding::Trusted, Some((from, to))) => plans.trust(from, to),
             (Finding::Bad(reason), _) => plans.give_up(probe.leg, reason),
             _ => self.avoid.push(probe.leg),
-        }
-    }
-
-    /// Finds out why a part has not arrived; says whether another way may do.
-    fn blame(&mut self, part: &Part) -> bool {
-        match self.find_blame(part) {
-            Blame::Leg(leg, reason) => self.engine.plans.give_up(leg, reason),
-            // Host memory is what is left where nothing else works: it is tried again.
-            Blame::Refused(leg) if leg.pair().is_some() => self.avoid.push(leg),
-            Blame::Refused(_) => {}
-            Blame::Hopeless => return false,
-        }
-        true
-    }
-
-    fn find_blame(&self, part: &Part) -> Blame {
-        let own = [self.src.device, self.dst.device];
-        let is_lost = |device: &DeviceId| {
-            let end = self.engine.ends.get(*device);
-            end.is_ok_and(|end| end.device.status().is_err())
-        };
-        if own.iter().any(is_lost) {
-            return Blame::Hopeless;
-        }
-        for carrier in &part.carriers {
-            let Some(failure) = carrier.lane.failure() else {
-                continue;
-            };
-            if carrier.is_overdue() {
-                let predicted_ns = part.share.predicted_ns;
-                let deadline_ns = self.engine.deadline_ns(predicted_ns);
-                let reason = Reason::Overdue {
-                    predicted_ns,
-                    deadline_ns,
-                };
-                return Blame::Leg(carrier.leg, reason);
-            }
-            let kind = failure.error.kind;
-            if is_own_fault(kind) {
-                return Blame::Hopeless;
-            }
-            if !is_inherited(kind) {
-                return Blame::Leg(carrier.leg, Reason::Failed(kind));
-            }
-        }
-        if let Some((leg, _)) = &part.refused {
-            return Blame::Refused(*leg);
-        }
-        let legs = part.share.way.legs(self.src.device, self.dst.device);
-        // Which of several legs did it nobody knows: one at a time is given up until all is well.
-        let between = legs.iter().find(|leg| leg.pair().is_some());
-        match (part.changed(), between.or(legs.first())) {
-            (Some((wrong, bytes)), Some(leg)) => Blame::Leg(*leg, Reason::Changed { wrong, bytes }),
-            // What the program's stream did before has failed.
-            _ => Blame::Hopeless,
         }
     }
 
@@ -371,9 +284,11 @@ impl Job {
                 end.gates.give_back(gate);
             }
         }
+        self.give_back();
         if !self.gates.is_empty() {
             engine.unsettled.lock().push((self, verdict));
         }
+        Self::wake_others(&engine, 0);
     }
 
     fn given_up(&self) -> TransferError {
@@ -388,15 +303,4 @@ impl Job {
     pub(crate) fn has_begun(&self) -> bool {
         !matches!(self.start.query(), Ok(false))
     }
-}
-
-/// Whether it failed for what was asked and not for the way it took.
-fn is_own_fault(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::UnknownAddress { .. }
-            | ErrorKind::InvalidSize { .. }
-            | ErrorKind::Misaligned { .. }
-            | ErrorKind::AlreadyMapped { .. }
-    )
 }

@@ -3,7 +3,7 @@
 //! A stream that failed stays failed, so nobody else may be on it; one that ended well goes back and is used again.
 //! No more are made than copies are under way at once.
 
-use piton_driver::Device;
+use piton_driver::{Device, Priority};
 use piton_stream::{Stream, StreamError, StreamOptions, Streams};
 use piton_sync::Mutex;
 use std::{sync::Arc, time::Duration};
@@ -28,12 +28,18 @@ impl Lanes {
         }
     }
 
-    /// One that nobody else uses.
-    pub(crate) fn take(&self) -> Result<Stream, StreamError> {
+    /// One that nobody else uses, as urgent as said where the device knows such a priority.
+    pub(crate) fn take(&self, urgency: Priority) -> Result<Stream, StreamError> {
+        let range = self.device.priorities();
+        let is_known = range.is_some_and(|range| range.contains(urgency));
+        let urgency = if is_known { urgency } else { Priority::DEFAULT };
         loop {
-            let idle = self.idle.lock().pop();
-            match idle {
-                None => return self.create(),
+            let mut idle = self.idle.lock();
+            let at = idle.iter().rposition(|lane| lane.priority() == urgency);
+            let lane = at.map(|at| idle.swap_remove(at));
+            drop(idle);
+            match lane {
+                None => return self.create(urgency),
                 Some(lane) if lane.failure().is_none() => return Ok(lane),
                 Some(failed) => drop(failed),
             }
@@ -47,9 +53,10 @@ impl Lanes {
         }
     }
 
-    fn create(&self) -> Result<Stream, StreamError> {
+    fn create(&self, priority: Priority) -> Result<Stream, StreamError> {
         let info = self.device.info();
         let options = StreamOptions {
+            priority,
             commands: Some(LANE_COMMANDS.min(info.limits.queue_commands)),
             // The engine has deadlines of its own, from what it predicts.
             command_deadline: Some(Duration::MAX),

@@ -26,13 +26,19 @@
 //! - Nothing goes over a device in error, nor over a leg between devices that has not been tried with a pattern.
 //! - A leg that failed is given up for every copy, both ways, and that is said once with the names of its links.
 //! - A copy over several ways that takes long is planned anew on its way, as links become free and are taken.
-//! - Memory on the way is at most [`STAGING_CHUNKS`] chunks a leg, of [`STAGING_CHUNK_BYTES`] or, of parts above
-//!   256 MiB, of a 256th of the part.
+//! - Memory on the way is at most [`STAGING_CHUNKS`] chunks a leg, of [`LEAST_CHUNK_BYTES`] or what takes 20 microseconds, up
+//!   to 4 MiB or a 320th of the part.
+//!
+//! - No wrong byte is seen where [everything is compared](Compared::Everything). By default links that were tried are trusted.
+//! - What a copy on a more urgent stream can use, one on a less urgent stream does not get; but one that has waited for long
+//!   becomes more urgent.
 //!
 //! # Not here
-//! Checksums: what a link changes silently after it was tried arrives so, unless it is seen at the places that are
-//! [sampled](TransferConfig::sampled_places).
+//! Checksums: what is compared is read back, since no two kinds of device have the same kernels.
 
+mod book;
+mod carrier;
+mod chunks;
 mod companion;
 mod config;
 mod end;
@@ -42,6 +48,7 @@ mod gate;
 mod incident;
 mod job;
 mod lane;
+mod now;
 mod overseer;
 mod part;
 mod plans;
@@ -54,11 +61,12 @@ mod staged;
 mod transfers;
 mod way;
 
-pub use config::{Roads, TransferConfig};
+pub use chunks::LEAST_CHUNK_BYTES;
+pub use config::{Compared, Roads, TransferConfig};
 pub use end::TransferDevice;
 pub use error::TransferError;
 pub use incident::{Incident, KEPT_INCIDENTS, NamedLink, Reason};
-pub use part::{STAGING_CHUNK_BYTES, STAGING_CHUNKS};
+pub use part::STAGING_CHUNKS;
 pub use piton_topology::Router;
 pub use route_use::RouteUse;
 pub use transfers::{Carried, Transfers};

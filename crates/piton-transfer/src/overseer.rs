@@ -15,7 +15,7 @@
 
 use crate::engine::Engine;
 use piton_stream::Streams;
-use piton_sync::{Condvar, Mutex, thread};
+use piton_sync::{Condvar, Mutex, MutexGuard, thread};
 use std::{
     mem::ManuallyDrop,
     sync::{Arc, Weak},
@@ -55,16 +55,33 @@ impl Bell {
         while !asked.has_work && !asked.is_over {
             self.changed.wait(&mut asked);
         }
-        let look = Instant::now().checked_add(period);
-        while !asked.is_over {
-            match look {
-                Some(look) if self.changed.wait_until(&mut asked, look).timed_out() => break,
-                Some(_) => {}
-                None => self.changed.wait(&mut asked),
-            }
-        }
+        self.pause(&mut asked, period);
         asked.has_work = false;
         !asked.is_over
+    }
+
+    /// Lets so much time pass, or as much as there is until the end.
+    fn pause(&self, asked: &mut MutexGuard<'_, Asked>, period: Duration) {
+        let look = Instant::now().checked_add(period);
+        while !asked.is_over && !period.is_zero() {
+            match look {
+                Some(look) if self.changed.wait_until(asked, look).timed_out() => return,
+                Some(_) => {}
+                None => self.changed.wait(asked),
+            }
+        }
+    }
+
+    /// Has `look` look whenever something is under way, until the end or until it says that there is nobody to look for.
+    /// It says how much is still under way.
+    fn oversee(&self, period: Duration, mut look: impl FnMut() -> Option<usize>) {
+        while self.rang(period) {
+            match look() {
+                None => return,
+                Some(0) => {}
+                Some(_) => self.ring(),
+            }
+        }
     }
 }
 
@@ -82,7 +99,9 @@ impl Overseer {
         let bell = Arc::clone(&engine.bell);
         let (asked, weak) = (Arc::clone(&bell), Arc::downgrade(engine));
         let builder = thread::Builder::new().name("piton-copies".to_owned());
-        let thread = builder.spawn(move || oversee(&asked, &weak, period)).ok()?;
+        let thread = builder
+            .spawn(move || asked.oversee(period, || look(&weak)))
+            .ok()?;
         Some(Self {
             bell,
             streams: engine.streams.clone(),
@@ -91,16 +110,11 @@ impl Overseer {
     }
 }
 
-fn oversee(bell: &Bell, engine: &Weak<Engine>, period: Duration) {
-    while bell.rang(period) {
-        let Some(engine) = engine.upgrade() else {
-            return;
-        };
-        engine.check(Instant::now());
-        if engine.active.count() > 0 {
-            bell.ring();
-        }
-    }
+/// Ends what hangs; says how many copies are under way, if anybody can still make one.
+fn look(engine: &Weak<Engine>) -> Option<usize> {
+    let engine = engine.upgrade()?;
+    engine.check(Instant::now());
+    Some(engine.active.count())
 }
 
 impl Drop for Overseer {
@@ -120,7 +134,7 @@ impl Drop for Overseer {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -146,5 +160,50 @@ mod tests {
         let ringing = thread::spawn(move || theirs.ring());
         assert!(bell.rang(Duration::ZERO));
         ringing.join().unwrap();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    //! No copy goes unseen, and an end is an end, whatever the thread is at.
+
+    use super::*;
+    use piton_sync::model;
+
+    /// The model has no clock, so no time may pass.
+    const NOW: Duration = Duration::ZERO;
+
+    #[test]
+    fn a_copy_that_begins_while_the_thread_looks_is_seen() {
+        model(|| {
+            let bell = Arc::new(Bell::default());
+            let active = Arc::new(Mutex::new(0_usize));
+            let (ringing, begun) = (Arc::clone(&bell), Arc::clone(&active));
+            let copies = thread::spawn(move || {
+                for _ in 0..2 {
+                    *begun.lock() += 1;
+                    ringing.ring();
+                }
+            });
+            // What is seen has ended. The model ends in a deadlock if the thread sleeps past one of the two.
+            let mut seen = 0;
+            bell.oversee(NOW, || {
+                seen += std::mem::take(&mut *active.lock());
+                (seen < 2).then_some(0)
+            });
+            copies.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn the_thread_ends_when_it_is_told_to_however_much_is_under_way() {
+        model(|| {
+            let bell = Arc::new(Bell::default());
+            let theirs = Arc::clone(&bell);
+            let overseer = thread::spawn(move || theirs.oversee(NOW, || Some(0)));
+            bell.ring();
+            bell.end();
+            overseer.join().unwrap();
+        });
     }
 }

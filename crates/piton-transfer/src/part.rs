@@ -1,9 +1,10 @@
 //! A part of a copy: its lanes, the memory it passes through, and the commands that carry it.
 //!
-//! A part in one leg has a lane for it. Where there are several legs the bytes go in chunks: while a leg carries one chunk,
-//! the next leg carries the one before. Chunks of a leg go over two lanes in turn, so that one starts while the other is
-//! carried: starting takes as long as a quarter of a chunk. The memory between two legs holds [`STAGING_CHUNKS`] chunks; a leg
-//! fills a slot again when the next leg has emptied it, which its lane waits for on the device.
+//! A part in one leg has a lane for it. Where there are several legs the bytes go in [chunks](crate::chunks): while a leg
+//! carries one chunk, the next leg carries the one before. Chunks of a leg go over two lanes in turn, so that one starts
+//! while the other is carried, or over more where a part is to be faster than others on the same links. The memory between two legs holds [`STAGING_CHUNKS`] chunks: two are under way on each side,
+//! and as many are full or empty, so that neither side waits for the other. A leg fills a slot again when the next leg has
+//! emptied it, which its lane waits for on the device.
 //!
 //! # Who owns what
 //! The part owns its lanes and the memory in between until it is [given back](Part::give_back), which is only done
@@ -16,95 +17,22 @@
 
 use crate::{
     TransferError,
+    carrier::Carrier,
+    chunks::{Chunks, Engines},
+    config::Compared,
     end::{End, Ends},
     relay_memory::Slab,
     sample::Sample,
-    way::{Leg, Share},
+    way::{Leg, Share, Stop},
 };
-use piton_driver::{Command, DeviceId, PeerAddress};
+use piton_driver::{Command, DeviceId, PeerAddress, Priority};
 use piton_pinned::PinnedBlock;
-use piton_stream::{Stream, StreamError};
-use piton_sync::atomic::{AtomicBool, Ordering};
+use piton_stream::StreamError;
 use piton_timeline::{Frontier, Timepoint};
 use std::ptr::NonNull;
 
-/// Bytes of a chunk, where a part is no longer than [`MOST_CHUNKS`] of them.
-pub const STAGING_CHUNK_BYTES: u64 = 1 << 20;
-/// Chunks of memory between two legs.
-pub const STAGING_CHUNKS: usize = 4;
-/// Lanes of a leg that carries chunks; divides the slots, so that one slot is always the same lane's.
-const CHUNK_LANES: usize = 2;
-/// Chunks of a part at most, so that its commands find room in a lane.
-const MOST_CHUNKS: u64 = 256;
-/// Parts start at multiples of this many bytes.
-const ALIGN: u64 = 256;
-
-/// A lane that carries one leg.
-#[derive(Debug)]
-pub(crate) struct Carrier {
-    pub(crate) leg: Leg,
-    pub(crate) lane: Stream,
-    /// Its last command.
-    last: Option<Timepoint>,
-    /// Said by its last command, which is skipped if any before it failed.
-    ended_well: AtomicBool,
-    /// It was aborted as it took too long.
-    overdue: AtomicBool,
-}
-
-impl Carrier {
-    /// A lane for a leg, nothing submitted.
-    pub(crate) fn new(ends: &Ends, leg: Leg) -> Result<Self, TransferError> {
-        Self::on(ends.of_leg(leg)?, leg)
-    }
-
-    /// A lane of this device for a leg, nothing submitted.
-    pub(crate) fn on(end: &End, leg: Leg) -> Result<Self, TransferError> {
-        Ok(Self {
-            leg,
-            lane: end.lanes.take()?,
-            last: None,
-            ended_well: AtomicBool::new(false),
-            overdue: AtomicBool::new(false),
-        })
-    }
-
-    /// Its last command ends at `point`.
-    pub(crate) fn reaches(&mut self, point: Timepoint) {
-        self.last = Some(point);
-    }
-
-    pub(crate) fn last(&self) -> Option<Timepoint> {
-        self.last
-    }
-
-    /// All it was given has ended well.
-    pub(crate) fn note_well(&self) {
-        self.ended_well.store(true, Ordering::Relaxed);
-    }
-
-    /// Asked when the lane has ended, which whoever asks has learnt through something that orders it.
-    pub(crate) fn has_ended_well(&self) -> bool {
-        self.ended_well.load(Ordering::Relaxed)
-    }
-
-    /// Ends what it has not begun and what hangs.
-    pub(crate) fn abort(&self) -> Result<(), StreamError> {
-        self.overdue.store(true, Ordering::Relaxed);
-        self.lane.abort()
-    }
-
-    pub(crate) fn is_overdue(&self) -> bool {
-        self.overdue.load(Ordering::Relaxed)
-    }
-
-    /// Its lane is for others. All it was given has ended.
-    pub(crate) fn give_back(self, ends: &Ends) {
-        if let Ok(end) = ends.get(self.lane.device().info().id) {
-            end.lanes.give_back(self.lane);
-        }
-    }
-}
+/// Chunks of memory between two legs of two lanes each; legs with more lanes have more of them, and as much shorter ones.
+pub const STAGING_CHUNKS: usize = 8;
 
 /// Memory between two legs.
 #[derive(Debug)]
@@ -121,7 +49,7 @@ pub(crate) struct Part {
     pub(crate) carriers: Vec<Carrier>,
     legs: usize,
     between: Vec<Between>,
-    chunk: u64,
+    chunks: Chunks,
     /// Places read back from both ends.
     sample: Option<Sample>,
     /// Which leg could not be submitted, and why.
@@ -136,21 +64,37 @@ enum Spot {
 }
 
 impl Part {
-    /// A part with all it needs and nothing submitted. Where something could not be had, it says so.
-    pub(crate) fn new(ends: &Ends, share: Share, from: DeviceId, to: DeviceId) -> Self {
+    /// A part with all it needs and nothing submitted; `has_engine` where a device has no more engines than parts,
+    /// `urgency` of its lanes. Where
+    /// something could not be had, it says so.
+    pub(crate) fn new(
+        (ends, has_engine, urgency): (&Ends, bool, Priority),
+        share: Share,
+        from: DeviceId,
+        to: DeviceId,
+    ) -> Self {
         let legs = share.way.legs(from, to);
-        let chunk = chunk_bytes(share.bytes, legs.len());
+        let engines = match (has_engine, share.way.stops_in_the_host()) {
+            (true, _) => Engines::Few,
+            (false, true) => Engines::Host,
+            (false, false) => Engines::Many,
+        };
+        let chunks = if legs.len() > 1 {
+            Chunks::of(share.bytes, share.predicted_ns, share.lanes, engines)
+        } else {
+            Chunks::side_by_side(share.bytes, share.lanes)
+        };
         let mut part = Self {
             share,
             carriers: Vec::new(),
             legs: legs.len(),
             between: Vec::new(),
-            chunk,
+            chunks,
             sample: None,
             refused: None,
         };
-        for leg in legs {
-            if let Err(error) = part.equip(ends, leg, to) {
+        for (at, leg) in legs.into_iter().enumerate() {
+            if let Err(error) = part.equip((ends, urgency), leg, at) {
                 part.refused = Some((leg, error));
                 break;
             }
@@ -158,21 +102,29 @@ impl Part {
         part
     }
 
-    /// Takes lanes for the leg, and memory behind it.
-    fn equip(&mut self, ends: &Ends, leg: Leg, last: DeviceId) -> Result<(), TransferError> {
-        let end = ends.of_leg(leg)?;
+    /// Takes lanes for leg `at`, and memory behind it.
+    fn equip(
+        &mut self,
+        (ends, urgency): (&Ends, Priority),
+        leg: Leg,
+        at: usize,
+    ) -> Result<(), TransferError> {
+        let on = ends.of_leg(leg)?;
         for _ in 0..self.lanes_a_leg() {
-            self.carriers.push(Carrier::new(ends, leg)?);
+            self.carriers.push(Carrier::on(on, leg, urgency)?);
         }
-        let slots = self.slots();
-        match leg.to {
-            Some(to) if to == last => {}
-            Some(stop) => {
-                let slab = ends.get(stop)?.take_slab(self.chunk * slots)?;
-                self.between.push(Between::Device(stop, slab));
+        let (slots, bytes) = (self.slots(), self.chunks.longest);
+        match self.share.way.stops.get(at) {
+            None => {}
+            Some(Stop::Device(stop)) => {
+                let slab = ends.get(*stop)?.take_slab(bytes * slots)?;
+                self.between.push(Between::Device(*stop, slab));
             }
-            None => {
-                let blocks = (0..slots).map(|_| end.take_block(self.chunk));
+            Some(Stop::Host(near)) => {
+                // Where that device is lost its pool gives none: any memory will do.
+                let near = ends.get(*near)?;
+                let block = |_| near.take_block(bytes).or_else(|_| on.take_block(bytes));
+                let blocks = (0..slots).map(block);
                 self.between
                     .push(Between::Host(blocks.collect::<Result<_, _>>()?));
             }
@@ -181,36 +133,36 @@ impl Part {
     }
 
     fn slots(&self) -> u64 {
-        let chunks = self.share.bytes.div_ceil(self.chunk.max(1));
-        chunks.min(STAGING_CHUNKS as u64)
+        let most = u64::from(self.share.lanes.max(2)) * STAGING_CHUNKS as u64 / 2;
+        self.chunks.count().min(most)
     }
 
     fn lanes_a_leg(&self) -> usize {
         let slots = usize::try_from(self.slots()).unwrap_or(1);
-        slots.clamp(1, CHUNK_LANES)
+        slots.clamp(1, usize::from(self.share.lanes.max(1)))
     }
 
-    /// As [`submit`](Self::submit), and so many places of it read back from both ends and compared.
+    /// As [`submit`](Self::submit), and as much of it read back from both ends and compared.
     ///
     /// # Safety
     /// As there.
-    pub(crate) unsafe fn submit_sampled(
+    pub(crate) unsafe fn submit_compared(
         &mut self,
-        (ends, places): (&Ends, u32),
+        (ends, compared): (&Ends, Compared),
         (start, after): (&piton_stream::Event, &Frontier),
         dst: PeerAddress,
         src: PeerAddress,
     ) {
         // SAFETY: as the caller promised.
         unsafe { self.submit((start, after), dst, src) };
-        if places == 0 || self.refused.is_some() {
+        if compared == Compared::Nothing || self.refused.is_some() {
             return;
         }
         let (arrived, both) = (self.ended(), [dst, src]);
         let order = (start, &arrived);
         // SAFETY: as the caller promised.
         let sample =
-            unsafe { Sample::read(ends, &self.share, places, both, order, &mut self.carriers) };
+            unsafe { Sample::read(ends, &self.share, compared, both, order, &mut self.carriers) };
         match sample {
             Ok(sample) => self.sample = Some(sample),
             Err(refused) => self.refused = Some(refused),
@@ -256,11 +208,7 @@ impl Part {
         let mut carried = vec![vec![None; slots]; self.legs];
         let lanes = self.lanes_a_leg();
         let mut done = 0;
-        for number in 0.. {
-            if done >= self.share.bytes {
-                break;
-            }
-            let bytes = self.chunk.min(self.share.bytes - done);
+        for (number, bytes) in self.chunks.sizes().enumerate() {
             let slot = number % slots;
             for at in 0..self.legs {
                 let by = at * lanes + number % lanes;
@@ -305,7 +253,7 @@ impl Part {
         }
         match self.between.get(place - 1)? {
             Between::Device(device, slab) => {
-                let ptr = slab.ptr.checked_add(slot as u64 * self.chunk)?;
+                let ptr = slab.ptr.checked_add(slot as u64 * self.chunks.longest)?;
                 Some(Spot::Device(PeerAddress {
                     device: *device,
                     ptr,
@@ -382,18 +330,6 @@ pub(crate) fn moved(whole: PeerAddress, bytes: u64) -> Option<PeerAddress> {
     Some(PeerAddress { ptr, ..whole })
 }
 
-/// Bytes a chunk of a part has.
-pub(crate) fn chunk_bytes(bytes: u64, legs: usize) -> u64 {
-    if legs < 2 {
-        return bytes;
-    }
-    let least = STAGING_CHUNK_BYTES.min(bytes).max(1);
-    bytes
-        .div_ceil(MOST_CHUNKS)
-        .next_multiple_of(ALIGN)
-        .max(least)
-}
-
 impl End {
     pub(crate) fn take_block(&self, bytes: u64) -> Result<PinnedBlock, TransferError> {
         let length = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -403,20 +339,5 @@ impl End {
             sanitizer.forget_host(block.as_ptr(), block.capacity());
         }
         Ok(block)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_are_a_mebibyte_until_they_would_be_too_many() {
-        assert_eq!(chunk_bytes(5 << 30, 1), 5 << 30);
-        assert_eq!(chunk_bytes(300, 2), 300);
-        assert_eq!(chunk_bytes(64 << 20, 2), 1 << 20);
-        let chunk = chunk_bytes((1 << 30) + 1, 3);
-        assert!(chunk > 4 << 20 && chunk.is_multiple_of(ALIGN));
-        assert!(((1_u64 << 30) + 1).div_ceil(chunk) <= MOST_CHUNKS);
     }
 }

@@ -6,37 +6,38 @@
 //!
 //! A leg between two devices is trusted once a pattern has come over it unchanged, both ways.
 
+mod quarantine;
+
 use crate::{
     TransferConfig, TransferError,
-    incident::{Incident, Incidents, NamedLink, Reason},
-    way::{Leg, Share, Way},
+    book::{Book, Claim, Direction, Ticket, Waiting},
+    incident::{Incident, Incidents},
+    job::Job,
+    now::{Now, Options, homes},
+    way::{Share, Stop, Way},
 };
-use piton_driver::DeviceId;
-use piton_sync::{
-    Mutex,
-    atomic::{AtomicBool, Ordering},
-};
+use piton_driver::{DeviceId, Priority};
+use piton_sync::{Mutex, atomic::AtomicBool};
 use piton_topology::{
-    BytesPerSec, Candidate, CostModel, DeviceId as Place, LinkId, Machine, PeerAccess, Residual,
-    Route, RouteKind, Router, StripeOptions, StripePlan, StripePlanner, Transit, Verdict,
+    BytesPerSec, Candidate, DeviceId as Place, LinkId, Machine, NumaId, PeerAccess, Route,
+    RouteKind, Router, Stripe, StripePlan, Verdict,
 };
 use smallvec::{SmallVec, smallvec};
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// Bytes of an installment at least: fewer are not worth several ways.
 const LEAST_INSTALLMENT: u64 = 4 << 20;
 /// Installments begin at multiples of this many bytes.
 const ALIGN: u64 = 256;
 
-/// Routes as they may be taken now. Never changes.
-#[derive(Debug)]
-struct Now {
-    peers: PeerAccess,
-    router: Router,
-    planner: Option<StripePlanner>,
-}
+/// Lanes of a leg of a copy that goes one way and stops on it: one starts a chunk while the other carries one.
+const LANES: u16 = 2;
 
-/// The ways between the devices of a machine. `now` is a leaf lock; so is `residual`, which may be held while
+/// The ways between the devices of a machine. `now` is a leaf lock; so is `book`, which may be held while
 /// planning.
 #[derive(Debug)]
 pub(crate) struct Plans {
@@ -44,39 +45,50 @@ pub(crate) struct Plans {
     /// As the driver allows, whatever has gone wrong since.
     allowed: Router,
     now: Mutex<Arc<Now>>,
-    residual: Mutex<Residual>,
+    book: Mutex<Book>,
     /// By `from * devices + to`.
     trusted: Vec<AtomicBool>,
     devices: usize,
-    relays: bool,
-    stripes: bool,
+    /// For the memory of a NUMA node the device whose page-locked memory is there.
+    homes: BTreeMap<NumaId, DeviceId>,
+    options: Options,
     incidents: Incidents,
 }
 
-/// What a plan takes of the links, to be given back when the copy is settled.
-#[derive(Debug, Default)]
-pub(crate) struct Taken(Vec<(LinkId, piton_topology::NodeId, BytesPerSec)>);
+/// What comes of a plan.
+pub(crate) enum Plan {
+    /// The parts, how many of the first bytes they are together, and what stands for what they take.
+    Goes(Vec<Share>, u64, Ticket),
+    /// More urgent copies, whose rounds these are, leave nothing of any way.
+    Waits(BTreeSet<Ticket>),
+}
 
 impl Plans {
-    /// The ways of `machine`; over relays and several at once only where `can_watch`.
+    /// The ways of `machine`, of whose devices the first `open` are there; over relays and several at once only where
+    /// `can_watch`.
     pub(crate) fn new(
-        machine: &Machine,
+        (machine, open): (&Machine, usize),
         peers: &PeerAccess,
         config: &TransferConfig,
         can_watch: bool,
     ) -> Self {
         let devices = machine.device_count();
-        let (relays, stripes) = (config.relays && can_watch, config.stripes && can_watch);
+        let options = Options {
+            relays: config.relays && can_watch,
+            stripes: config.stripes && can_watch,
+            costs: config.costs,
+            engines: config.engines,
+        };
         Self {
-            allowed: Router::new(machine, peers),
-            now: Mutex::new(Arc::new(Now::new(machine, peers.clone(), relays, stripes))),
-            residual: Mutex::new(Residual::of(machine)),
+            allowed: Router::with_costs(machine, peers, config.costs),
+            now: Mutex::new(Arc::new(Now::new(machine, peers.clone(), options))),
+            book: Mutex::new(Book::new(machine)),
             trusted: (0..devices * devices)
                 .map(|_| AtomicBool::new(!config.verifies_peers || !can_watch))
                 .collect(),
             devices,
-            relays,
-            stripes,
+            homes: homes(machine, open),
+            options,
             incidents: Incidents::default(),
             machine: machine.clone(),
         }
@@ -94,187 +106,190 @@ impl Plans {
     pub(crate) fn one(&self, from: Place, to: Place, bytes: u64) -> Result<Share, TransferError> {
         let now = self.now();
         let route = now.router.route(from, to, bytes)?;
-        Ok(whole(route, now.router.duration(route, bytes).get(), bytes))
+        let predicted_ns = now.router.duration(route, bytes).get();
+        Ok(self.whole(route, predicted_ns, bytes))
     }
 
     /// How a copy travels: by several ways at once where that is quicker, and then only as many of its first bytes as take
-    /// an `installment`; the answer has how many. `is_open` says whether a way may be taken; what the plan takes of the
-    /// links is put in `taken`.
+    /// an `installment`. `is_open` says whether a way may be taken, and whether beside others; `claim` is whose copy it is.
     pub(crate) fn several(
         &self,
         (from, to): (Place, Place),
         bytes: u64,
         installment: Duration,
-        taken: &mut Taken,
-        is_open: impl Fn(&Way) -> bool,
-    ) -> Result<(Vec<Share>, u64), TransferError> {
+        claim: &Claim,
+        is_open: impl Fn(&Way, bool) -> bool,
+    ) -> Result<Plan, TransferError> {
         let now = self.now();
-        let one = best_of(&now.router, from, to, bytes, &is_open)?;
-        let Some(planner) = &now.planner else {
-            return Ok((vec![one], bytes));
-        };
-        let mut residual = self.residual.lock();
+        let one = self.best_of(&now.router, (from, to), bytes, |way| is_open(way, false))?;
+        let own = self.directions(from, &one.way.links);
+        let begun = self.begun(claim.class);
+        let mut book = self.book.lock();
+        let (left, is_behind) = book.left(claim.class, &begun, &own);
         let planned = |bytes: u64| -> Option<StripePlan> {
-            let plan = planner.plan(from, to, bytes, &residual).ok()?;
-            let is_quicker = plan.time.get() < one.predicted_ns;
-            let are_open = plan.stripes.iter().all(|part| is_open(&striped(part).way));
-            (plan.stripes.len() > 1 && is_quicker && are_open).then_some(plan)
+            let planner = now.planner.as_ref()?;
+            let plan = planner.plan(from, to, bytes, &left).ok()?;
+            let is_quicker = is_behind || plan.time.get() < one.predicted_ns;
+            let mut parts = plan.stripes.iter();
+            let are_open = parts.all(|part| is_open(&self.striped(part).way, true));
+            // One road may be what no single route is: over two devices, or where more urgent copies are not.
+            let is_other = is_behind || plan.time.get() < one.predicted_ns / 4 * 3;
+            let is_worth_it = plan.stripes.len() > 1 || is_other;
+            (is_worth_it && is_quicker && are_open).then_some(plan)
         };
         let Some(whole) = planned(bytes) else {
+            let free = own.iter().map(|(link, node)| left.free(*link, *node).get());
+            if is_behind && free.min() == Some(0) {
+                return Ok(Plan::Waits(begun));
+            }
             // Others see that it takes its way; and it may find more of them later.
             let rate = BytesPerSec::new(rate(bytes, one.predicted_ns));
-            self.take(&mut residual, from, &one.way.links, rate, taken);
-            let first = first_bytes(bytes, one.predicted_ns, installment);
-            return Ok((vec![beginning(one, first)], first));
+            let uses = own.into_iter().map(|at| (at, rate)).collect();
+            let first = if now.planner.is_some() || is_behind {
+                first_bytes(bytes, one.predicted_ns, installment)
+            } else {
+                bytes
+            };
+            let ticket = book.take(claim.clone(), uses);
+            return Ok(Plan::Goes(vec![beginning(one, first)], first, ticket));
         };
         let first = first_bytes(bytes, whole.time.get(), installment);
         let (plan, bytes) = match planned(first).filter(|_| first < bytes) {
             Some(plan) => (plan, first),
             None => (whole, bytes),
         };
-        for stripe in &plan.stripes {
-            self.take(&mut residual, from, &stripe.hops, stripe.rate, taken);
-        }
-        Ok((plan.stripes.iter().map(striped).collect(), bytes))
+        let uses = plan.stripes.iter().flat_map(|stripe| {
+            let way = self.directions(from, &stripe.hops).into_iter();
+            way.map(|at| (at, stripe.rate))
+        });
+        let ticket = book.take(claim.clone(), uses.collect());
+        let shares = plan.stripes.iter().map(|part| self.striped(part));
+        Ok(Plan::Goes(shares.collect(), bytes, ticket))
     }
 
-    /// Takes `rate` of each link on a way, and notes that.
-    fn take(
-        &self,
-        residual: &mut Residual,
-        from: Place,
-        links: &[LinkId],
-        rate: BytesPerSec,
-        taken: &mut Taken,
-    ) {
+    /// The more urgent rounds that have begun.
+    fn begun(&self, class: Priority) -> BTreeSet<Ticket> {
+        // Streams are asked under no lock of ours.
+        let urgent = self.book.lock().more_urgent(class);
+        let begun = urgent
+            .into_iter()
+            .filter(|(_, start)| !matches!(start.query(), Ok(false)));
+        begun.map(|(ticket, _)| ticket).collect()
+    }
+
+    /// The links on a way, each with the node it leads away from.
+    fn directions(&self, from: Place, links: &[LinkId]) -> Vec<Direction> {
         let mut at = self.machine.device_node(from);
-        for &link in links {
-            let Some(node) = at else { break };
-            residual.take(link, node, rate);
-            taken.0.push((link, node, rate));
+        let directions = links.iter().map_while(|link| {
+            let node = at?;
             at = self
                 .machine
-                .link(link)
+                .link(*link)
                 .and_then(|link| link.other_end(node));
-        }
-    }
-
-    /// What a plan took is free again.
-    pub(crate) fn give_back(&self, taken: Taken) {
-        let mut residual = self.residual.lock();
-        for (link, node, rate) in taken.0 {
-            residual.give_back(link, node, rate);
-        }
-    }
-
-    /// Whether bytes may be entrusted to a leg.
-    pub(crate) fn is_trusted(&self, leg: Leg) -> bool {
-        let Some((from, to)) = leg.pair() else {
-            return true;
-        };
-        let at = from.0 as usize * self.devices + to.0 as usize;
-        self.trusted
-            .get(at)
-            .is_some_and(|trusted| trusted.load(Ordering::Relaxed))
-    }
-
-    /// A pattern came over unchanged.
-    pub(crate) fn trust(&self, from: DeviceId, to: DeviceId) {
-        let at = from.0 as usize * self.devices + to.0 as usize;
-        if let Some(trusted) = self.trusted.get(at) {
-            trusted.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Something went wrong on a leg. Between two devices, no copy takes it from now on, either way; said once.
-    pub(crate) fn give_up(&self, leg: Leg, reason: Reason) {
-        let is_quarantined = leg.pair().is_some();
-        if let Some((from, to)) = leg.pair()
-            && !self.close(from, to)
-        {
-            return;
-        }
-        self.incidents.add(Incident {
-            leg,
-            links: self.links_of(leg),
-            reason,
-            is_quarantined,
+            Some((*link, node))
         });
+        directions.collect()
     }
 
-    /// Takes a pair out of peer access; says whether it was in.
-    fn close(&self, from: DeviceId, to: DeviceId) -> bool {
-        let (Some(a), Some(b)) = (place(from), place(to)) else {
-            return false;
-        };
-        // Made under no lock: of two that close at once, the second makes it again from what the first left.
-        loop {
-            let now = self.now();
-            if !now.peers.allows(a, b) && !now.peers.allows(b, a) {
-                return false;
-            }
-            let mut peers = now.peers.clone();
-            peers.set(a, b, false);
-            peers.set(b, a, false);
-            let next = Arc::new(Now::new(&self.machine, peers, self.relays, self.stripes));
-            let mut current = self.now.lock();
-            if Arc::ptr_eq(&current, &now) {
-                *current = next;
-                return true;
-            }
-        }
+    /// What a round took is free again.
+    pub(crate) fn give_back(&self, ticket: Ticket) {
+        self.book.lock().give_back(ticket);
+    }
+
+    /// A copy is to wait until one of these rounds is over. It comes back if all are.
+    pub(crate) fn wait(&self, job: Box<Job>, behind: &BTreeSet<Ticket>) -> Result<(), Box<Job>> {
+        self.book.lock().wait(job, behind)
+    }
+
+    /// How many copies wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.book.lock().waiting()
+    }
+
+    /// The copies that wait, which do not any more.
+    pub(crate) fn wake(&self) -> Vec<Waiting> {
+        self.book.lock().wake()
     }
 
     fn now(&self) -> Arc<Now> {
         Arc::clone(&self.now.lock())
     }
 
-    /// The links that the model says a leg crosses.
-    fn links_of(&self, leg: Leg) -> Box<[NamedLink]> {
-        let Some((from, to)) = leg.pair() else {
-            return Box::default();
-        };
-        let (Some(from), Some(to)) = (place(from), place(to)) else {
-            return Box::default();
-        };
-        let candidates = self.allowed.candidates(from, to, 1 << 20);
-        let hops = candidates
-            .iter()
-            .flatten()
-            .find_map(|candidate| match candidate {
-                Candidate::Route { route, .. } if route.kind.needs_peer_access() => {
-                    Some(&route.hops)
-                }
-                _ => None,
-            });
-        let named = hops.into_iter().flat_map(|hops| hops.iter());
-        named
-            .filter_map(|link| NamedLink::of(&self.machine, *link))
-            .collect()
-    }
-}
-
-impl Now {
-    fn new(machine: &Machine, peers: PeerAccess, relays: bool, stripes: bool) -> Self {
-        let router = if relays {
-            Router::with_relays(machine, &peers, CostModel::default())
-        } else {
-            Router::new(machine, &peers)
-        };
-        let options = StripeOptions {
-            transit: if relays {
-                Transit::Devices
-            } else {
-                Transit::HostOnly
-            },
-            one_road_a_leg: true,
-            ..StripeOptions::default()
-        };
-        Self {
-            planner: stripes.then(|| StripePlanner::new(machine, peers.clone(), options)),
-            peers,
-            router,
+    /// The quickest way that is open.
+    fn best_of(
+        &self,
+        router: &Router,
+        (from, to): (Place, Place),
+        bytes: u64,
+        is_open: impl Fn(&Way) -> bool,
+    ) -> Result<Share, TransferError> {
+        let route = router.route(from, to, bytes)?;
+        let best = self.whole(route, router.duration(route, bytes).get(), bytes);
+        if is_open(&best.way) {
+            return Ok(best);
         }
+        let candidates = router.candidates(from, to, bytes)?;
+        let open = candidates.iter().find_map(|candidate| match candidate {
+            Candidate::Route {
+                route,
+                verdict: Verdict::Chosen { time } | Verdict::Slower { time, .. },
+                ..
+            } => Some(self.whole(route, time.get(), bytes)).filter(|share| is_open(&share.way)),
+            _ => None,
+        });
+        let none = piton_topology::RouteError::NoRoute { from, to };
+        open.ok_or(none.into())
+    }
+
+    fn whole(&self, route: &Route, predicted_ns: u64, bytes: u64) -> Share {
+        let stops = match route.kind {
+            RouteKind::Relay { device } => smallvec![Stop::Device(driver_id(device))],
+            RouteKind::Staged { numa } => smallvec![self.host(numa)],
+            _ => SmallVec::new(),
+        };
+        Share {
+            way: Way {
+                kind: route.kind,
+                links: route.hops.clone(),
+                stops,
+            },
+            offset: 0,
+            bytes,
+            predicted_ns,
+            lanes: if route.faster_half.is_some() && self.options.engines.is_none() {
+                LANES
+            } else {
+                1
+            },
+        }
+    }
+
+    fn striped(&self, stripe: &Stripe) -> Share {
+        let time = stripe
+            .delay
+            .saturating_add(stripe.rate.duration_of(stripe.bytes));
+        let stops = stripe.stops.iter().map(|stop| match *stop {
+            piton_topology::Stop::Device(device) => Stop::Device(driver_id(device)),
+            piton_topology::Stop::Memory(numa) => self.host(numa),
+        });
+        Share {
+            way: Way {
+                kind: stripe.kind,
+                links: stripe.hops.clone(),
+                stops: stops.collect(),
+            },
+            offset: stripe.offset,
+            bytes: stripe.bytes,
+            predicted_ns: time.get(),
+            lanes: stripe.lanes,
+        }
+    }
+
+    /// Page-locked memory of a NUMA node. Plans name nodes that are near a device of the machine; where that one is not open
+    /// any memory will do.
+    fn host(&self, numa: NumaId) -> Stop {
+        let home = self.homes.get(&numa).copied();
+        Stop::Host(home.unwrap_or(DeviceId(0)))
     }
 }
 
@@ -309,71 +324,7 @@ fn first_bytes(bytes: u64, nanos: u64, installment: Duration) -> u64 {
         .min(bytes)
 }
 
-/// The quickest way that is open.
-fn best_of(
-    router: &Router,
-    from: Place,
-    to: Place,
-    bytes: u64,
-    is_open: impl Fn(&Way) -> bool,
-) -> Result<Share, TransferError> {
-    let route = router.route(from, to, bytes)?;
-    let best = whole(route, router.duration(route, bytes).get(), bytes);
-    if is_open(&best.way) {
-        return Ok(best);
-    }
-    let candidates = router.candidates(from, to, bytes)?;
-    let open = candidates.iter().find_map(|candidate| match candidate {
-        Candidate::Route {
-            route,
-            verdict: Verdict::Chosen { time } | Verdict::Slower { time, .. },
-            ..
-        } => Some(whole(route, time.get(), bytes)).filter(|share| is_open(&share.way)),
-        _ => None,
-    });
-    let none = piton_topology::RouteError::NoRoute { from, to };
-    open.ok_or(none.into())
-}
-
-fn whole(route: &Route, predicted_ns: u64, bytes: u64) -> Share {
-    let stops = match route.kind {
-        RouteKind::Relay { device } => smallvec![Some(driver_id(device))],
-        RouteKind::Staged { .. } => smallvec![None],
-        _ => SmallVec::new(),
-    };
-    Share {
-        way: Way {
-            kind: route.kind,
-            links: route.hops.clone(),
-            stops,
-        },
-        offset: 0,
-        bytes,
-        predicted_ns,
-    }
-}
-
-fn striped(stripe: &piton_topology::Stripe) -> Share {
-    let time = stripe
-        .delay
-        .saturating_add(stripe.rate.duration_of(stripe.bytes));
-    Share {
-        way: Way {
-            kind: stripe.kind,
-            links: stripe.hops.clone(),
-            stops: stripe
-                .relays
-                .iter()
-                .map(|relay| Some(driver_id(*relay)))
-                .collect(),
-        },
-        offset: stripe.offset,
-        bytes: stripe.bytes,
-        predicted_ns: time.get(),
-    }
-}
-
-fn driver_id(place: Place) -> DeviceId {
+pub(crate) fn driver_id(place: Place) -> DeviceId {
     DeviceId(u32::from(place.get()))
 }
 

@@ -7,9 +7,9 @@
 #![expect(unsafe_code, reason = "submits copies between memory of its own")]
 
 use crate::{
-    TransferError, end::Ends, incident::Reason, part::Carrier, relay_memory::Slab, way::Leg,
+    TransferError, carrier::Carrier, end::Ends, incident::Reason, relay_memory::Slab, way::Leg,
 };
-use piton_driver::{Command, DeviceId, DevicePtr, FillPattern, PeerAddress};
+use piton_driver::{Command, DeviceId, DevicePtr, FillPattern, PeerAddress, Priority};
 use piton_pinned::PinnedBlock;
 use piton_timeline::Frontier;
 
@@ -62,7 +62,8 @@ impl Probe {
     fn equip(&mut self, ends: &Ends, from: DeviceId, to: DeviceId) -> Result<(), TransferError> {
         for device in [from, to] {
             let end = ends.get(device)?;
-            self.carriers.push(Carrier::on(end, self.leg)?);
+            self.carriers
+                .push(Carrier::on(end, self.leg, Priority::DEFAULT)?);
             self.slabs.push((device, end.take_slab(2 * HALF)?));
         }
         for (device, bytes) in [(from, 2 * HALF), (to, HALF), (to, HALF)] {
@@ -213,7 +214,7 @@ fn pattern(at: u64) -> u8 {
     (at.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 | 1
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -17,9 +17,10 @@
 //! host function is dropped, and that is in the middle of a command for which the lane may be waiting.
 
 use crate::{
+    carrier::Carrier,
     engine::Engine,
     job::Job,
-    part::{Carrier, Part},
+    part::Part,
     probe::{PREDICTED_NS, Probe},
 };
 use piton_stream::{LaneActivity, WaitsFor};

@@ -43,7 +43,7 @@ impl RouteUses {
         let mut sums = self.0.lock();
         let key = (from, to, way.kind, way.links.clone());
         let sum = sums.entry(key).or_insert_with(|| Sum {
-            relays: way.stops.iter().flatten().copied().collect(),
+            relays: way.relays().collect(),
             copies: 0,
             bytes: 0,
         });

@@ -2,7 +2,8 @@
 //!
 //! A link that was tried may change bytes later, and nothing tells. Where a configuration asks for it, the source's and the
 //! destination's queue each read some places of the part when it has arrived, and the part counts as arrived only if they
-//! are the same. A change elsewhere is not seen: what this finds is links that have gone bad, not single bytes.
+//! are the same. A change elsewhere is not seen: what this finds is links that have gone bad, not single bytes. The places may
+//! be all there are, and then there is no elsewhere.
 
 #![expect(
     unsafe_code,
@@ -11,15 +12,18 @@
 
 use crate::{
     TransferError,
+    carrier::Carrier,
+    config::Compared,
     end::Ends,
-    part::Carrier,
     way::{Leg, Share},
 };
-use piton_driver::{Command, PeerAddress};
+use piton_driver::{Command, PeerAddress, Priority};
 use piton_pinned::PinnedBlock;
 use piton_stream::Event;
 use piton_timeline::Frontier;
 
+/// Bytes of a place where every byte is looked at.
+const PIECE_BYTES: u64 = 1 << 20;
 /// Bytes of a place.
 const PLACE_BYTES: u64 = 256;
 
@@ -32,7 +36,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Reads `places` places of a part that begins at `dst` and `src` of the whole copy: of the source behind `start`, of the
+    /// Reads places of a part that begins at `dst` and `src` of the whole copy: of the source behind `start`, of the
     /// destination behind `arrived`. The lanes that do so are added to `carriers`.
     ///
     /// # Safety
@@ -40,7 +44,7 @@ impl Sample {
     pub(crate) unsafe fn read(
         ends: &Ends,
         share: &Share,
-        places: u32,
+        compared: Compared,
         [dst, src]: [PeerAddress; 2],
         (start, arrived): (&Event, &Frontier),
         carriers: &mut Vec<Carrier>,
@@ -50,7 +54,11 @@ impl Sample {
             to: Some(dst.device),
         };
         let failed = |error: TransferError| (leg, error);
-        let places = places_of(share.bytes, places);
+        let places = match compared {
+            Compared::Nothing => Vec::new(),
+            Compared::Places(places) => places_of(share.bytes, places),
+            Compared::Everything => pieces_of(share.bytes),
+        };
         let mut sample = Self {
             blocks: [Vec::new(), Vec::new()],
             bytes: places.iter().map(|(_, bytes)| bytes).sum(),
@@ -60,7 +68,7 @@ impl Sample {
             for (_, bytes) in &places {
                 blocks.push(on.take_block(*bytes).map_err(failed)?);
             }
-            let mut carrier = Carrier::on(on, leg).map_err(failed)?;
+            let mut carrier = Carrier::on(on, leg, Priority::DEFAULT).map_err(failed)?;
             let ready = if end == src {
                 carrier.lane.wait(start).map(drop)
             } else {
@@ -134,7 +142,14 @@ fn places_of(bytes: u64, places: u32) -> Vec<(u64, u64)> {
     (0..most).map(place).collect()
 }
 
-#[cfg(test)]
+/// All of it, in pieces.
+fn pieces_of(bytes: u64) -> Vec<(u64, u64)> {
+    let pieces = 0..bytes.div_ceil(PIECE_BYTES);
+    let starts = pieces.map(|piece| piece * PIECE_BYTES);
+    starts.map(|at| (at, PIECE_BYTES.min(bytes - at))).collect()
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -147,5 +162,11 @@ mod tests {
         assert_eq!(places[4], ((1 << 20) - 256, 256));
         assert!(places.is_sorted());
         assert_eq!(places_of(600, 9), [(0, 256), (344, 256)]);
+        assert_eq!(pieces_of(PIECE_BYTES), [(0, PIECE_BYTES)]);
+        let pieces = pieces_of(2 * PIECE_BYTES + 1);
+        assert_eq!(
+            pieces[1..],
+            [(PIECE_BYTES, PIECE_BYTES), (2 * PIECE_BYTES, 1)]
+        );
     }
 }

@@ -11,17 +11,15 @@
     reason = "passes the promises of `copy` on to the streams"
 )]
 
-use crate::{
-    STAGING_CHUNKS, TransferError,
-    engine::Engine,
-    part::{chunk_bytes, moved},
-    transfers::Carried,
-};
+use crate::{STAGING_CHUNKS, TransferError, engine::Engine, part::moved, transfers::Carried};
 use piton_driver::{Command, PeerAddress};
 use piton_pinned::PinnedBlock;
 use piton_stream::Stream;
 use piton_timeline::{Frontier, Timepoint};
 use smallvec::SmallVec;
+
+/// Bytes of a chunk at most.
+const CHUNK_BYTES: u64 = 1 << 20;
 
 /// What fills host memory and what empties it.
 struct Legs<'a> {
@@ -93,7 +91,7 @@ impl Legs<'_> {
         (dst, src): (PeerAddress, PeerAddress),
         bytes: u64,
     ) -> Result<(), TransferError> {
-        let chunk = chunk_bytes(bytes, 2);
+        let chunk = CHUNK_BYTES.min(bytes);
         let mut slots = take_slots(engine, src, chunk, bytes)?;
         let mut start = start.map(Frontier::from).unwrap_or_default();
         let (mut done, mut number) = (0, 0);

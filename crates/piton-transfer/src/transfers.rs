@@ -8,6 +8,7 @@
 use crate::{
     Incident, Roads, RouteUse, TransferDevice, TransferError,
     companion::Companions,
+    config::Compared,
     end::Ends,
     engine::{Active, Engine},
     job::{Job, Verdict},
@@ -89,7 +90,7 @@ impl Transfers {
         let engine = Engine {
             streams: streams.clone(),
             ends,
-            plans: Plans::new(machine, &peers, &config, can_watch),
+            plans: Plans::new((machine, devices.len()), &peers, &config, can_watch),
             uses: RouteUses::default(),
             config,
             active: Active::default(),
@@ -135,7 +136,8 @@ impl Transfers {
         let legs = share.way.legs(src.device, dst.device);
         let is_local = src.device == dst.device;
         let is_plain = is_local || legs.len() == 1;
-        let is_small = bytes < self.engine.config.guarded_bytes;
+        let is_compared = self.engine.config.compared == Compared::Everything;
+        let is_small = bytes < self.engine.config.guarded_bytes && !is_compared;
         let is_trusted = legs.iter().all(|leg| self.engine.plans.is_trusted(*leg));
         let is_light = is_small && is_trusted && !share.way.stops_in_a_device();
         if is_local || stream.is_capturing() || is_light || !self.can_watch {
@@ -167,7 +169,7 @@ impl Transfers {
 
     /// How many guarded copies are not settled.
     pub fn under_way(&self) -> usize {
-        self.engine.active.count()
+        self.engine.active.count() + self.engine.plans.waiting()
     }
 
     /// Gives back the memory that relays keep for later copies, and the streams that staged ones do.

@@ -8,7 +8,7 @@ use piton_sanitizer::SanitizerConfig;
 use piton_sim::{DeviceConfig, SimConfig, SimDriver};
 use piton_topology::Machine;
 use piton_transfer::TransferConfig;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 /// Where a runtime's devices come from.
 #[derive(Clone, Debug)]
@@ -30,9 +30,12 @@ pub struct RuntimeConfig {
     pub memory: MemoryPoolConfig,
     /// How each device's pool of page-locked memory behaves.
     pub pinned: PinnedPoolConfig,
-    /// The machine the devices sit in, device n of the driver being device n of the model. Without one, a
-    /// machine is made of what the driver says of its devices.
+    /// The machine the devices sit in, device n of the driver being device n of the model. Without one, what the driver says
+    /// of its devices is put together with what `/sys` says of the bus they are on.
     pub machine: Option<Machine>,
+    /// Where the tree with `/sys` in it begins: `/`, or a captured one. `None` for the driver's word alone, which is the
+    /// default for simulated devices: they are on no bus of this machine's.
+    pub system_root: Option<PathBuf>,
     /// How copies between devices are carried out. Unless it is said, over several ways at once and over other devices
     /// where that is quicker; on simulated devices in real time one way at a time
     /// ([`TransferConfig::one_way`]), since all their links are this machine's memory.
@@ -68,11 +71,13 @@ impl RuntimeConfig {
 
     /// These devices, everything else by default.
     pub fn on(devices: Devices) -> Self {
+        let is_real = matches!(devices, Devices::Driver(_));
         Self {
             devices,
             memory: MemoryPoolConfig::default(),
             pinned: PinnedPoolConfig::default(),
             machine: None,
+            system_root: is_real.then(|| PathBuf::from("/")),
             transfers: None,
             sanitizer: None,
         }

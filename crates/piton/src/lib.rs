@@ -160,7 +160,7 @@ pub use piton_stream::{
 };
 pub use piton_topology::{Machine, RouteKind};
 pub use piton_trace::{DeviceTrace, Written, write_chrome as write_chrome_trace};
-pub use piton_transfer::{Incident, Leg, NamedLink, Reason, RouteUse, TransferConfig};
+pub use piton_transfer::{Compared, Incident, Leg, NamedLink, Reason, RouteUse, TransferConfig};
 
 /// A kernel loaded on a device. A cheap handle.
 pub type Kernel = std::sync::Arc<dyn piton_driver::Kernel>;

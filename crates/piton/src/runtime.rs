@@ -44,7 +44,7 @@ impl Runtime {
         }
         let machine = match config.machine {
             Some(machine) => machine,
-            None => topology::of_devices(&devices)?,
+            None => topology::discover(&devices, config.system_root.as_deref())?,
         };
         let is_real_sim = sim.as_ref().is_some_and(|sim| !sim.is_virtual());
         let usual = if is_real_sim {

@@ -4,8 +4,7 @@ use crate::RuntimeError;
 use piton_driver::{DeviceId, LinkClass};
 use piton_sim::{DeviceConfig, LinkConfig, SimConfig, Wires};
 use piton_topology::{
-    BytesPerSec, Candidate, DeviceId as Place, Distance, LinkId, Machine, Nanos, NodeId,
-    PeerAccess, Router, Transit,
+    BytesPerSec, CommandWays, DeviceId as Place, Distance, LinkId, Machine, Nanos, NodeId, Transit,
 };
 use std::collections::BTreeMap;
 
@@ -51,34 +50,48 @@ pub(crate) fn machine(machine: &Machine, device: &DeviceConfig) -> Result<SimCon
     Ok(config)
 }
 
-/// The links of the machine, each way, and which of them lie between each two devices.
+/// The links of the machine, each way, and which of them lie between each two devices and between a device and memory.
 fn wires(machine: &Machine) -> Wires {
-    let router = Router::new(machine, &PeerAccess::all());
+    let ways = CommandWays::new(machine);
     let rates = machine.links().iter().flat_map(|link| [link.up, link.down]);
     let mut wires = Wires {
         bytes_per_second: rates.map(BytesPerSec::get).collect(),
         ways: BTreeMap::new(),
+        host_ways: BTreeMap::new(),
     };
     for from in machine.device_ids() {
-        for to in machine.device_ids().filter(|to| *to != from) {
-            let candidates = router.candidates(from, to, WIDE).unwrap_or_default();
-            let hops = candidates.iter().find_map(|candidate| match candidate {
-                Candidate::Route { route, .. } if route.kind.needs_peer_access() => {
-                    Some(&route.hops)
-                }
-                _ => None,
-            });
-            if let (Some(hops), Some(source)) = (hops, machine.device_node(from)) {
-                let pair = (id(from), id(to));
+        let Some(source) = machine.device_node(from) else {
+            continue;
+        };
+        for to in machine.device_ids() {
+            let pair = (id(from), id(to));
+            if let Some(hops) = ways.between(from, to) {
                 wires.ways.insert(pair, directions(machine, source, hops));
+            }
+            if let Some(both) = to_memory(machine, &ways, from, to) {
+                wires.host_ways.insert(pair, both);
             }
         }
     }
     wires
 }
 
-/// Bytes of a copy that takes the widest way and not the quickest.
-const WIDE: u64 = 1 << 30;
+/// The wires from a device into the memory near another, and out of it.
+fn to_memory(
+    machine: &Machine,
+    ways: &CommandWays,
+    device: Place,
+    home: Place,
+) -> Option<[Box<[u32]>; 2]> {
+    let numa = ways.nearest(home)?;
+    let memory = machine.numa_node(numa)?.node;
+    let into = ways.into_memory(device, numa)?;
+    let out_of = ways.out_of_memory(numa, device)?;
+    Some([
+        directions(machine, machine.device_node(device)?, into),
+        directions(machine, memory, out_of),
+    ])
+}
 
 fn directions(machine: &Machine, source: NodeId, hops: &[LinkId]) -> Box<[u32]> {
     let mut at = source;

@@ -1,16 +1,80 @@
-//! The machine as the driver sees it, where nobody gave a model.
+//! The machine as the driver and the operating system see it, where nobody gave a model.
+//!
+//! The driver knows which devices have links of their own and numbers the devices; `/sys` knows the bus, the bridges and the
+//! memory. Where the driver says where each of its devices sits on the bus, and `/sys` has them there, the two are put together.
+//! Else the driver's word is all there is, and each device sits in a slot of one host.
 
 use crate::RuntimeError;
 use piton_driver::{Device, DeviceId as Id, LinkClass};
 use piton_topology::{
-    BytesPerSec, CpuList, DeviceId, Link, LinkKind, Machine, MachineBuilder, Nanos, NodeId, NumaId,
-    NvLinkVersion, PcieGeneration, PeerAccess, Provenance,
+    BytesPerSec, CpuList, DeviceId, FabricEnd, FabricFact, Link, LinkKind, Machine, MachineBuilder,
+    Nanos, NodeId, NumaId, NvLinkVersion, Origin, Partial, PciAddress, PcieGeneration, PeerAccess,
+    Provenance, sysfs::SysfsTree,
 };
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
+
+/// The machine that these devices sit in; `root` is where the tree with `/sys` in it begins, if there is one to read.
+pub(crate) fn discover(
+    devices: &[Arc<dyn Device>],
+    root: Option<&Path>,
+) -> Result<Machine, RuntimeError> {
+    let with_system = root.and_then(|root| with_system(devices, root));
+    with_system.map_or_else(|| of_devices(devices), Ok)
+}
+
+/// The driver's devices, in its order, where the operating system says they are. `None` unless it knows them all: half a
+/// machine would be worse than one made up.
+fn with_system(devices: &[Arc<dyn Device>], root: &Path) -> Option<Machine> {
+    let addresses: Vec<PciAddress> = devices.iter().map(address).collect::<Option<_>>()?;
+    let system = SysfsTree::read(root).ok()?;
+    let driver = Partial {
+        origin: Origin::Driver,
+        tree: SysfsTree::default(),
+        numbered: Vec::new(),
+        fabric: own_links(devices, &addresses),
+    };
+    let machine = Machine::of_partials(&[driver, Partial::of_sysfs(system)]).ok()?;
+    let ids = addresses.iter().map(|address| machine.device_at(*address));
+    let ids: Vec<DeviceId> = ids.collect::<Option<_>>()?;
+    let machine = machine.with_devices_in_order(&ids).ok()?;
+    // Two devices at one address would leave a place to somebody else.
+    let is_in_order =
+        |(at, address): (u32, &PciAddress)| machine.device_at(*address) == place(Id(at));
+    (0..).zip(&addresses).all(is_in_order).then_some(machine)
+}
+
+fn address(device: &Arc<dyn Device>) -> Option<PciAddress> {
+    let said = device.info().pci?;
+    PciAddress::new(said.domain, said.bus, said.device, said.function)
+}
+
+/// What the driver says of links between its devices.
+fn own_links(devices: &[Arc<dyn Device>], addresses: &[PciAddress]) -> Vec<FabricFact> {
+    let mut facts = Vec::new();
+    for (to, address) in devices.iter().zip(addresses) {
+        for (from, other) in devices.iter().zip(addresses) {
+            if from.info().id >= to.info().id {
+                break;
+            }
+            // The nodes are not looked at.
+            let node = NodeId::new(0);
+            if let Some(link) = own_link(to, from.info().id, node, node) {
+                facts.push(FabricFact {
+                    ends: [*other, *address].map(FabricEnd::At),
+                    kind: link.kind,
+                    lanes: link.lanes,
+                    rates: Some([link.up, link.down]),
+                    latency: Some(link.latency),
+                });
+            }
+        }
+    }
+    facts
+}
 
 /// A machine of what the driver says: each device in a slot of one host, and a link for each pair that the
 /// driver says has one of its own.
-pub(crate) fn of_devices(devices: &[Arc<dyn Device>]) -> Result<Machine, RuntimeError> {
+fn of_devices(devices: &[Arc<dyn Device>]) -> Result<Machine, RuntimeError> {
     let mut builder = MachineBuilder::new();
     let memory = builder.numa(NumaId::new(0), CpuList::default())?;
     let bridge = builder.host_bridge("host bridge 0")?;

@@ -6,7 +6,7 @@
 mod support;
 
 use piton::{
-    DeviceId, Devices, Machine, Runtime, RuntimeConfig, SanitizerConfig, TransferConfig,
+    Compared, DeviceId, Devices, Machine, Runtime, RuntimeConfig, SanitizerConfig, TransferConfig,
     sim::{DeviceConfig, FaultPlan, ScheduleOrder, Trigger},
 };
 use piton_topology::LinkKind;
@@ -78,7 +78,7 @@ fn runtime(case: &Case) -> Runtime {
     }
     config.transfers = Some(TransferConfig {
         guarded_bytes: 0,
-        sampled_places: 2,
+        compared: Compared::Places(2),
         installment: if case.in_installments {
             Duration::from_micros(100)
         } else {

@@ -68,8 +68,10 @@ pub(super) fn text(x: i32, y: i32, class: &str, anchor: &str, content: &str) -> 
 pub(super) struct Line {
     pub(super) path: String,
     pub(super) class: &'static str,
-    /// Width in tenths of a unit where it carried traffic.
-    pub(super) tenths_wide: Option<u64>,
+    /// Width in tenths of a unit.
+    pub(super) tenths_wide: u64,
+    /// Whether it carried traffic.
+    pub(super) is_traffic: bool,
 }
 
 impl Line {
@@ -78,11 +80,14 @@ impl Line {
             path,
             class,
             tenths_wide,
+            is_traffic,
         } = self;
-        let (more, style) = tenths_wide.map_or(("", String::new()), |tenths| {
-            let style = format!(" style=\"stroke-width:{}.{}\"", tenths / 10, tenths % 10);
-            (" traffic", style)
-        });
+        let more = if *is_traffic { " traffic" } else { "" };
+        let style = format!(
+            " style=\"stroke-width:{}.{}\"",
+            tenths_wide / 10,
+            tenths_wide % 10
+        );
         format!(
             "<path class=\"{class}{more}\" d=\"{path}\"{style}><title>{}</title></path>\n",
             escape(title)

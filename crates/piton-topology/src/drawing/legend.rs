@@ -30,12 +30,13 @@ pub(super) fn draw(machine: &Machine, highlights: &[Highlight<'_>], layout: &Lay
         width: WIDTH,
         bottom: layout.bottom + 12,
     };
-    for (class, words) in link_words(machine) {
+    for (link, words) in link_words(machine) {
         let y = legend.next_row();
         let line = Line {
             path: format!("M{LEFT} {}L{} {}", y - 4, LEFT + 28, y - 4),
-            class,
-            tenths_wide: None,
+            class: link_class(link.kind),
+            tenths_wide: tenths_wide(link),
+            is_traffic: false,
         };
         legend.markup.push_str(&line.markup(&words));
         let words = text(LEFT + 38, y, "small", "start", &words);
@@ -108,15 +109,21 @@ fn bar(y: i32, weight: u64, most: u64) -> String {
 }
 
 /// Each kind of link in the machine, once, with what it carries.
-fn link_words(machine: &Machine) -> Vec<(&'static str, String)> {
+fn link_words(machine: &Machine) -> Vec<(&Link, String)> {
     let mut seen = BTreeSet::new();
     let mut words = Vec::new();
     for link in machine.links() {
         if seen.insert((link.kind, link.lanes, link.up, link.down)) {
-            words.push((link_class(link.kind), words_of(link)));
+            words.push((link, words_of(link)));
         }
     }
     words
+}
+
+/// The width of a link's line: a little more each time it carries twice as much.
+pub(super) fn tenths_wide(link: &Link) -> u64 {
+    let gigabytes = link.up.get().max(link.down.get()) / 1_000_000_000;
+    5 + 4 * u64::from((gigabytes + 1).ilog2())
 }
 
 /// The style of a link's line.

@@ -1,0 +1,178 @@
+//! How a part of a copy that stops on its way is cut into chunks.
+//!
+//! Each leg carries a chunk while the next leg carries the one before. A chunk takes its time on the wire and, before that,
+//! the time to start it; while one lane of a leg starts a chunk the leg's other lane is to use the wire, so a chunk must take
+//! longer than a start. And the next leg has nothing to do until a chunk has arrived, so chunks are to be short. They take
+//! [`CHUNK_TIME`] on the wire, which is a few times a start.
+//!
+//! The first chunks are shorter still: the next leg begins sooner, and the two lanes of a leg do not end, and then start,
+//! at the same times, in which the wire would rest. So are the last, since the last leg carries those alone.
+
+use std::time::Duration;
+
+/// Bytes of a chunk at least, where there are so many.
+pub const LEAST_CHUNK_BYTES: u64 = 1 << 19;
+/// Bytes of a chunk at most, unless there would be too many of them.
+const LARGEST_CHUNK_BYTES: u64 = 8 << 20;
+/// What a chunk takes on the wire: four times what starting a copy takes.
+const CHUNK_TIME: Duration = Duration::from_micros(20);
+/// The same on the way into host memory or out of it, for which a device may have but one engine: then nothing is carried while
+/// a chunk is started.
+const HOST_CHUNK_TIME: Duration = Duration::from_micros(60);
+/// The same where every copy engine has a lane of its own.
+const ALONE_CHUNK_TIME: Duration = Duration::from_micros(200);
+/// Chunks of a part at most, so that its commands find room in a lane.
+const MOST_CHUNKS: u64 = 320;
+/// Chunks begin at multiples of this many bytes.
+const ALIGN: u64 = 256;
+
+/// What carries chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Engines {
+    /// As many as there are lanes.
+    Many,
+    /// Those for the host, among others.
+    Host,
+    /// One for each part.
+    Few,
+}
+
+/// The chunks of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chunks {
+    /// Of the whole part.
+    bytes: u64,
+    /// Of the longest chunk.
+    pub(crate) longest: u64,
+    has_short_ends: bool,
+}
+
+impl Chunks {
+    /// A part that stops nowhere: a chunk for each of so many lanes.
+    pub(crate) fn side_by_side(bytes: u64, lanes: u16) -> Self {
+        let each = bytes.div_ceil(u64::from(lanes.max(1)));
+        Self {
+            bytes,
+            longest: each.next_multiple_of(ALIGN).min(bytes),
+            has_short_ends: false,
+        }
+    }
+
+    /// A part of so many bytes that should take so long, of which each leg has so many lanes.
+    pub(crate) fn of(bytes: u64, predicted_ns: u64, lanes: u16, engines: Engines) -> Self {
+        let time = match engines {
+            Engines::Many => CHUNK_TIME,
+            Engines::Host => HOST_CHUNK_TIME,
+            Engines::Few => ALONE_CHUNK_TIME,
+        };
+        let carried = u128::from(bytes) * time.as_nanos() / u128::from(predicted_ns.max(1));
+        let carried = u64::try_from(carried).unwrap_or(u64::MAX);
+        let fits = carried.clamp(LEAST_CHUNK_BYTES, LARGEST_CHUNK_BYTES);
+        // Each lane has so much less of the wire for itself.
+        let fits = fits / u64::from(lanes.max(2)) * 2;
+        // Four more for the short ones at both ends.
+        let least = bytes.div_ceil(MOST_CHUNKS - 4);
+        Self {
+            bytes,
+            longest: fits.max(least).next_multiple_of(ALIGN).min(bytes),
+            has_short_ends: true,
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(self) -> u64 {
+        self.sizes().count() as u64
+    }
+
+    /// Bytes of each, in order.
+    pub(crate) fn sizes(self) -> impl Iterator<Item = u64> {
+        let Self { bytes, longest, .. } = self;
+        let [half, quarter] = [2, 4].map(|part| (longest / part).next_multiple_of(ALIGN));
+        let is_long =
+            self.has_short_ends && bytes / 4 >= longest && quarter + ALIGN < half && half < longest;
+        let ends = if is_long { half + quarter } else { 0 };
+        let body = bytes - 2 * ends;
+        let whole =
+            std::iter::repeat_n(longest, usize::try_from(body / longest.max(1)).unwrap_or(0));
+        let rest = body % longest.max(1);
+        // What is no multiple is at the very end.
+        let odd = if is_long { rest % ALIGN } else { 0 };
+        let rest = rest - odd;
+        let short = |sizes: [u64; 2]| sizes.into_iter().filter(move |_| is_long);
+        short([quarter, half])
+            .chain(whole)
+            .chain((rest > 0).then_some(rest))
+            .chain(short([half, quarter + odd]))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// 24 GB/s.
+    fn chunks(bytes: u64, lanes: u16, engines: Engines) -> Chunks {
+        Chunks::of(bytes, bytes / 24, lanes, engines)
+    }
+
+    #[test]
+    fn chunks_are_as_long_as_they_must_be_and_short_at_both_ends() {
+        let two = chunks(64 << 20, 2, Engines::Many);
+        assert_eq!(two.longest, LEAST_CHUNK_BYTES);
+        let sizes: Vec<u64> = two.sizes().collect();
+        let [half, quarter] = [2, 4].map(|part| LEAST_CHUNK_BYTES / part);
+        assert_eq!(sizes[..3], [quarter, half, LEAST_CHUNK_BYTES]);
+        assert_eq!(sizes[sizes.len() - 2..], [half, quarter]);
+        let alone = chunks(64 << 20, 1, Engines::Few);
+        assert!(alone.longest > 2 << 20, "{alone:?}");
+        let four = chunks(64 << 20, 4, Engines::Many);
+        assert_eq!(four.longest, LEAST_CHUNK_BYTES / 2);
+    }
+
+    #[test]
+    fn a_fast_leg_has_longer_chunks() {
+        let fast = Chunks::of(256 << 20, 2_684_354, 2, Engines::Many);
+        assert_eq!(fast.longest, 2_000_128);
+    }
+
+    #[test]
+    fn chunks_are_the_part_and_not_too_many() {
+        for bytes in [
+            1,
+            255,
+            300,
+            1 << 19,
+            (2 << 20) + 1,
+            5 << 20,
+            (1 << 30) + 7,
+            1 << 40,
+        ] {
+            let kinds = [
+                chunks(bytes, 2, Engines::Many),
+                chunks(bytes, 8, Engines::Many),
+                chunks(bytes, 1, Engines::Few),
+            ];
+            let side_by_side = Chunks::side_by_side(bytes, 3);
+            assert!(side_by_side.count() <= 3);
+            for chunks in kinds.into_iter().chain([side_by_side]) {
+                let sizes: Vec<u64> = chunks.sizes().collect();
+                assert_eq!(sizes.iter().sum::<u64>(), bytes);
+                assert!(
+                    sizes
+                        .iter()
+                        .all(|size| *size > 0 && *size <= chunks.longest)
+                );
+                assert!(sizes.len() as u64 <= MOST_CHUNKS, "{bytes}");
+                let (_last, starts) = sizes.split_last().unwrap();
+                assert!(
+                    starts.iter().all(|size| size.is_multiple_of(ALIGN)),
+                    "{sizes:?}"
+                );
+            }
+        }
+        assert_eq!(
+            Chunks::side_by_side(300, 1).sizes().collect::<Vec<_>>(),
+            [300]
+        );
+    }
+}
