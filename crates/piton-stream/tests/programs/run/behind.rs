@@ -11,7 +11,10 @@ use crate::{
 use piton_driver::Command;
 use piton_stream::{StreamError, Submission, WhenFull};
 use piton_timeline::Frontier;
-use std::task::Poll;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    task::Poll,
+};
 
 /// Whether a wait is needed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd)]
@@ -171,16 +174,17 @@ impl Run<'_> {
         };
         let failed_now = |awaited: &Awaited| self.has_failed(awaited.place);
         let had_failed = |awaited: &Awaited| awaited.had_failed;
-        // A place may have failed while the command was offered.
+        // A place may have failed while the command was offered, between two looks even.
         let made = [Need::Sure, Need::Perhaps].map(with).map(|awaited| {
             [
                 later_of_each(&awaited, failed_now),
                 later_of_each(&awaited, had_failed),
             ]
         });
-        let [least, most] = &made;
-        let least = least[0].len().min(least[1].len());
-        let most = most[0].len().max(most[1].len());
+        let least = made[0][0].len().min(made[0][1].len());
+        let most = most_of_each(&with(Need::Perhaps), |awaited| {
+            [had_failed(awaited), failed_now(awaited)]
+        });
         assert!(least <= count && count <= most, "{count} waits: {made:?}");
         match made.into_iter().flatten().find(|made| made.len() == count) {
             Some(made) => made.into_iter().map(Task::WaitQueue).collect(),
@@ -210,6 +214,19 @@ impl Run<'_> {
             (false, false) => Need::Sure,
         }
     }
+}
+
+/// As many waits as there may be where places fail between one look and the next: of each queue one for those that are seen to have
+/// failed and one for those that are not.
+fn most_of_each(awaited: &[&Awaited], seen: impl Fn(&Awaited) -> [bool; 2]) -> usize {
+    let mut of_queues: BTreeMap<usize, (usize, BTreeSet<bool>)> = BTreeMap::new();
+    for awaited in awaited {
+        let (places, statuses) = of_queues.entry(awaited.place.0).or_default();
+        *places += 1;
+        statuses.extend(seen(awaited));
+    }
+    let most = |(places, statuses): &(usize, BTreeSet<bool>)| (*places).min(statuses.len());
+    of_queues.values().map(most).sum()
 }
 
 /// Of two places of one queue one wait is enough, but where one alone has failed.
