@@ -19,7 +19,7 @@ fn in_a_fork(work: impl FnOnce() -> bool) {
     let process = unsafe { libc::fork() };
     if process == 0 {
         // SAFETY: a child that hangs is ended by the signal.
-        unsafe { libc::alarm(120) };
+        unsafe { libc::alarm(40) };
         let status = if work() { AS_EXPECTED } else { 1 };
         // SAFETY: ends the child.
         unsafe { libc::_exit(status) };

@@ -25,7 +25,7 @@ fn in_a_fork(child: impl FnOnce() -> Vec<bool>) {
     let process = unsafe { libc::fork() };
     if process == 0 {
         // SAFETY: a child that hangs is ended by the signal.
-        unsafe { libc::alarm(120) };
+        unsafe { libc::alarm(40) };
         let wrong = child().iter().position(|is_well| !is_well);
         let code = wrong.map_or(100, |wrong| wrong.min(99));
         // SAFETY: ends the child.

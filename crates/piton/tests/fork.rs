@@ -27,7 +27,7 @@ fn drop_in_a_fork(everything: Box<dyn Any>) {
     let process = unsafe { libc::fork() };
     if process == 0 {
         // SAFETY: a child that hangs is ended by the signal.
-        unsafe { libc::alarm(120) };
+        unsafe { libc::alarm(40) };
         drop(everything);
         // SAFETY: ends the child.
         unsafe { libc::_exit(7) };

@@ -11,7 +11,7 @@ pub(crate) fn in_a_fork(child: impl FnOnce() -> i32) -> i32 {
     let process = unsafe { libc::fork() };
     if process == 0 {
         // SAFETY: only sets an alarm.
-        unsafe { libc::alarm(120) };
+        unsafe { libc::alarm(40) };
         let code = child();
         // SAFETY: ends the child without running anything of the parent's.
         unsafe { libc::_exit(code) };
