@@ -149,7 +149,9 @@ fn act_out(world: &mut World, call: Call) {
 }
 
 fn plan(world: &World, call: Call) {
-    let Some(planned) = &world.planned else { return };
+    let Some(planned) = &world.planned else {
+        return;
+    };
     match call {
         Call::BeginStep => planned.begin_step(),
         Call::Record => planned.start_recording(),
