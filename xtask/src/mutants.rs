@@ -210,13 +210,19 @@ fn passes(ending: &Ending) -> bool {
     }
 }
 
-/// A red that counts is a test that failed, or a model that panicked beyond what the test runner can report.
+/// What the test runner says of a process that broke down: it aborted, or touched memory that is not there.
+const BROKE_DOWN: [&str; 2] = ["SIGABRT", "SIGSEGV"];
+
+/// A red that counts is a test that failed, or a model that panicked beyond what the test runner can report, or a test that took
+/// the process with it.
 fn judge(ending: &Ending) -> Verdict {
     match ending {
         Ending::TimedOut => Verdict::TimedOut,
         Ending::Exited { success: true, .. } => Verdict::Survived,
         Ending::Exited { output, .. } => {
-            if output.contains("test result: FAILED") || output.contains("panicked at") {
+            let has_failed = ["test result: FAILED", "panicked at"];
+            let mut reds = has_failed.iter().chain(&BROKE_DOWN);
+            if reds.any(|red| output.contains(red)) {
                 Verdict::Caught
             } else {
                 println!("{}", last_lines(output, 30));
@@ -283,6 +289,13 @@ mod tests {
             "thread 'main' panicked at src/ring.rs:1:1:\ndeadlock",
         );
         assert_eq!(judge(&ending), Verdict::Caught);
+    }
+
+    #[test]
+    fn a_test_that_takes_the_process_with_it_catches_the_mutant() {
+        let output = "error: test failed\n\nCaused by:\n  process didn't exit successfully: `destructors` \
+                      (signal: 6, SIGABRT: process abort signal)";
+        assert_eq!(judge(&exited(false, output)), Verdict::Caught);
     }
 
     #[test]
