@@ -25,7 +25,8 @@ impl Drop for Tree {
 
 /// `/sys` of a machine with two accelerators below one bridge each, in two domains, and a display adapter.
 fn tree(name: &str) -> Tree {
-    let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("discovery-{name}"));
+    let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("discovery-{name}-{}", std::process::id()));
     let _none = fs::remove_dir_all(&root);
     let bus = root.join("sys/bus/pci/devices");
     for (address, class, numa) in [
