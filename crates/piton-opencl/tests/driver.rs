@@ -14,7 +14,7 @@
 mod child;
 
 use bytemuck::{Pod, Zeroable};
-use child::{config, folder, in_child};
+use child::{apart::folder, config, in_child};
 use piton_driver::{
     Device, DeviceId, Driver, DriverError, ErrorKind, Grid, HostFunction, HostMemoryOptions,
     Kernel, Launch, Locking, Module, ModuleImage, Parameter, Queue, QueueOptions, Signature,

@@ -5,6 +5,10 @@
 #![expect(unsafe_code, reason = "vouches for the kernel")]
 #![expect(clippy::print_stdout, reason = "what was skipped is printed")]
 
+#[path = "../../piton-opencl/tests/child/apart.rs"]
+mod apart;
+
+use apart::apart;
 use piton::{
     DeviceBuffer, Devices, Grid, Kernel, Runtime, RuntimeConfig, Stream, sim::Parameter,
     sim::Signature,
@@ -14,10 +18,8 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
-use std::{env, path::Path, process::Command, sync::Arc};
+use std::sync::Arc;
 
-/// Set in the process that runs the body of a test.
-const CHILD: &str = "PITON_FACADE_CHILD";
 const STREAMS: usize = 3;
 const SOURCE: &str = "__kernel void add(__global uint *y, __global const uint *x, uint n) {
     for (uint i = get_group_id(0); i < n; i += get_num_groups(0)) y[i] += x[i];
@@ -182,30 +184,9 @@ fn assert_agrees(avoids_shared_memory: bool) {
     );
 }
 
-fn in_child(test: &str, body: impl FnOnce()) {
-    if env::var_os(CHILD).is_some() {
-        body();
-        return;
-    }
-    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pocl-cache");
-    std::fs::create_dir_all(&cache).unwrap();
-    let output = Command::new(env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .env(CHILD, "1")
-        .env("POCL_DEVICES", "pthread pthread")
-        .env("POCL_CACHE_DIR", cache)
-        .output()
-        .unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let skips = printed.lines().filter(|line| line.starts_with("skipped:"));
-    skips.for_each(|line| println!("{line}"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {errors}", output.status);
-}
-
 #[test]
 fn random_programs_agree_with_a_model_on_shared_memory() {
-    in_child(
+    apart(
         "random_programs_agree_with_a_model_on_shared_memory",
         || {
             assert_agrees(false);
@@ -215,7 +196,7 @@ fn random_programs_agree_with_a_model_on_shared_memory() {
 
 #[test]
 fn random_programs_agree_with_a_model_on_buffers() {
-    in_child("random_programs_agree_with_a_model_on_buffers", || {
+    apart("random_programs_agree_with_a_model_on_buffers", || {
         assert_agrees(true);
     });
 }

@@ -1,43 +1,17 @@
 //! Tests in processes of their own, and the driver they get.
 
-use piton_opencl::{OpenClConfig, OpenClDriver};
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+#[path = "apart.rs"]
+pub(crate) mod apart;
 
-/// Set in the process that runs a test's body.
-const CHILD: &str = "PITON_OPENCL_CHILD";
+use piton_opencl::{OpenClConfig, OpenClDriver};
 
 /// Runs `body` on a driver in a process of its own; says `skipped:` where there is no driver.
 #[expect(clippy::print_stdout, reason = "what was skipped is printed")]
 pub(crate) fn in_child(test: &str, body: impl FnOnce(OpenClDriver)) {
-    if env::var_os(CHILD).is_some() {
-        match OpenClDriver::open(config()) {
-            Ok(driver) => body(driver),
-            Err(absence) => println!("skipped: {absence}"),
-        }
-        return;
-    }
-    let output = Command::new(env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .env(CHILD, "1")
-        .env("POCL_DEVICES", "pthread pthread")
-        .env("POCL_CACHE_DIR", folder("pocl-cache"))
-        .output()
-        .unwrap();
-    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let skips = printed.lines().filter(|line| line.starts_with("skipped:"));
-    skips.for_each(|line| println!("{line}"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {errors}", output.status);
-}
-
-pub(crate) fn folder(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&path).unwrap();
-    path
+    apart::apart(test, || match OpenClDriver::open(config()) {
+        Ok(driver) => body(driver),
+        Err(absence) => println!("skipped: {absence}"),
+    });
 }
 
 pub(crate) fn config() -> OpenClConfig {
