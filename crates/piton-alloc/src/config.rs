@@ -8,6 +8,7 @@ use piton_suballoc::Tlsf;
 use crate::allocation::About;
 use crate::error::ConfigError;
 use crate::events::MAX_EVENTS;
+use crate::front::MOST_SHELVED;
 use crate::source::BlockSource;
 
 /// Smallest alignment a pool may have, in bytes.
@@ -33,7 +34,8 @@ const SMALL_DEVICE_PAGES: u64 = 128;
 pub struct MemoryPoolConfig {
     /// Alignment and granularity of every allocation in bytes: a power of two from 32 up to the source's alignment.
     pub alignment: u64,
-    /// Bytes of the smallest Block, a multiple of the source's granularity. `None` chooses by the limit.
+    /// Bytes of the smallest Block that requests share, a multiple of the source's granularity. `None` chooses by the
+    /// limit.
     pub block_bytes: Option<u64>,
     /// A Block has at least this share of what the pool holds already, in per cent from 0 to 100, so that the number
     /// of Blocks grows with the logarithm of the memory.
@@ -91,7 +93,8 @@ pub enum VirtualAddressing {
 pub enum ExactBlocks {
     /// Those of at least the block size.
     Automatic,
-    /// Those of at least so many bytes.
+    /// Those of at least so many bytes, once rounded up to what Block sizes are multiples of; more than that multiple, or
+    /// every Block would be one.
     From(u64),
     /// Only those that need more than any other Block would have.
     Never,
@@ -240,25 +243,32 @@ impl Settings {
                 limit,
             });
         }
+        let maximum = limit.min(MOST_SHELVED);
         if let Some(given) = config.front_bytes.filter(|bytes| *bytes > 0)
-            && !(self.unit..=limit).contains(&given)
+            && !(self.unit..=maximum).contains(&given)
         {
             return Err(ConfigError::FrontBytes {
                 given,
                 minimum: self.unit,
-                limit,
+                maximum,
             });
         }
         match config.small_below {
-            Some(given) if given > limit => return Err(ConfigError::SmallBelow { given, limit }),
+            // No request has less than one byte, or more than the largest has.
+            Some(given) if given == 1 || given > self.most_each => {
+                return Err(ConfigError::SmallBelow { given, limit });
+            }
             Some(_) if config.virtual_addressing == VirtualAddressing::Off => {
                 return Err(ConfigError::SmallWithoutPages);
             }
             _ => {}
         }
+        let multiple = self.block_multiple;
         match config.exact_blocks {
-            ExactBlocks::From(0) => Err(ConfigError::ExactFromZero),
-            ExactBlocks::From(given) if given > limit => {
+            ExactBlocks::From(given) if given <= multiple => {
+                Err(ConfigError::ExactFromAll { given, multiple })
+            }
+            ExactBlocks::From(given) if given > self.most_each => {
                 Err(ConfigError::ExactFrom { given, limit })
             }
             _ => Ok(()),

@@ -93,18 +93,23 @@ pub enum ConfigError {
         limit: u64,
     },
     /// No lane could keep so much at hand, or nothing fits into so little.
-    #[error("{given} bytes at hand for a lane are not 0, and not from {minimum} to {limit}")]
+    #[error("{given} bytes at hand for a lane are not 0, and not from {minimum} to {maximum}")]
     FrontBytes {
         /// Bytes given.
         given: u64,
         /// Bytes of the smallest allocation.
         minimum: u64,
-        /// Limit in force.
-        limit: u64,
+        /// What a lane's shelves hold at most, or the limit in force.
+        maximum: u64,
     },
-    /// Every request would get a Block of its own: that is no pool.
-    #[error("Blocks of exact size from 0 bytes on leave nothing to pool")]
-    ExactFromZero,
+    /// All Blocks would be of exact size, since each has a multiple of so many bytes.
+    #[error("Blocks of exact size from {given} bytes on would be all, in multiples of {multiple}")]
+    ExactFromAll {
+        /// Boundary given.
+        given: u64,
+        /// What Block sizes are multiples of.
+        multiple: u64,
+    },
     /// Virtual addressing was asked for and the source has no virtual memory.
     #[error("virtual addressing needs virtual memory, which the source does not have")]
     NoVirtualMemory,
@@ -114,7 +119,7 @@ pub enum ConfigError {
     /// Small requests have pages of their own only where there are pages.
     #[error("a boundary for small requests has no effect without virtual addressing")]
     SmallWithoutPages,
-    /// Every request would be a small one.
+    /// Every request would be a small one, or none.
     #[error("requests below {given} bytes cannot be the small ones under a limit of {limit}")]
     SmallBelow {
         /// Boundary given.

@@ -43,13 +43,16 @@ use piton_timeline::LaneId;
 use crate::config::Settings;
 use crate::region::Region;
 use gate::Gate;
-use shelf::{Front, Hint, SHELVES, shelf_of};
+use shelf::{DEPTH, Front, Hint, SHELVES, shelf_of};
 
 /// Lane slots with a front of their own at one time; lanes that share one take turns.
 const FRONTS: usize = 64;
 
 /// Bytes of the largest chunk that is shelved. Larger ones shelved cost memory: what is placed meanwhile cannot join them.
 const MOST_EACH: u64 = 64 << 10;
+
+/// Bytes that fit on one front's shelves.
+pub(crate) const MOST_SHELVED: u64 = (SHELVES * DEPTH) as u64 * MOST_EACH;
 
 /// A chunk on a shelf.
 #[derive(Clone, Copy, Debug)]

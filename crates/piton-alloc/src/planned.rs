@@ -403,8 +403,15 @@ impl MemoryPool for Planned {
         self.pool.trim(keep)
     }
 
+    /// The pool's counters, with what blocks of a plan have in place of their region. Costs a step per block of the region
+    /// more. Peaks and what the pool served itself count regions whole.
     fn stats(&self) -> PoolStats {
-        self.pool.stats()
+        let state = self.state.lock();
+        let mut stats = self.pool.stats();
+        if let Some(serving) = &state.serving {
+            serving.count_in(&mut stats, self.pool.timeline());
+        }
+        stats
     }
 
     fn lookup(&self, address: DevicePtr) -> Option<AllocationInfo> {

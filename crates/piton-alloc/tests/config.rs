@@ -134,11 +134,11 @@ fn what_the_limit_makes_ineffective_is_refused() {
         Some(threshold)
     );
     let front = |given| {
-        let minimum = 512;
+        let (minimum, maximum) = (512, limit);
         Some(ConfigError::FrontBytes {
             given,
             minimum,
-            limit,
+            maximum,
         })
     };
     assert_eq!(
@@ -151,13 +151,75 @@ fn what_the_limit_makes_ineffective_is_refused() {
         refusal(|config| config.exact_blocks = ExactBlocks::From(MORE)),
         Some(exact)
     );
-    let zero = Some(ConfigError::ExactFromZero);
-    assert_eq!(
-        refusal(|config| config.exact_blocks = ExactBlocks::From(0)),
-        zero
-    );
     let growth = Some(ConfigError::GrowthPercent { given: 101 });
     assert_eq!(refusal(|config| config.growth_percent = 101), growth);
+}
+
+#[test]
+fn blocks_of_exact_size_are_neither_all_nor_none() {
+    for (given, change) in [
+        (
+            0,
+            (|config| config.exact_blocks = ExactBlocks::From(0)) as fn(&mut MemoryPoolConfig),
+        ),
+        (1, |config| config.exact_blocks = ExactBlocks::From(1)),
+        (GRANULE, |config| {
+            config.exact_blocks = ExactBlocks::From(GRANULE);
+        }),
+    ] {
+        let multiple = GRANULE;
+        let all = ConfigError::ExactFromAll { given, multiple };
+        assert_eq!(refusal(change), Some(all));
+    }
+    let from = |config: &mut MemoryPoolConfig| config.exact_blocks = ExactBlocks::From(GRANULE + 1);
+    assert_eq!(refusal(from), None);
+    // The largest request there can be is smaller than the limit, which is no multiple of a Block's size.
+    let none = |config: &mut MemoryPoolConfig| {
+        config.limit = PoolLimit::Bytes(CAPACITY - 1);
+        config.exact_blocks = ExactBlocks::From(CAPACITY - 1);
+    };
+    let (given, limit) = (CAPACITY - 1, CAPACITY - 1);
+    assert_eq!(refusal(none), Some(ConfigError::ExactFrom { given, limit }));
+}
+
+#[test]
+fn a_boundary_of_small_requests_lies_between_requests() {
+    for given in [1, CAPACITY + 1, MORE] {
+        let config = MemoryPoolConfig {
+            small_below: Some(given),
+            ..MemoryPoolConfig::default()
+        };
+        let source = Arc::new(Books::with_pages(CAPACITY));
+        let refused = DevicePool::new(source, Timeline::new(), &config).err();
+        let limit = CAPACITY;
+        assert_eq!(refused, Some(ConfigError::SmallBelow { given, limit }));
+    }
+    assert_eq!(refusal(|config| config.small_below = Some(2)), None);
+    assert_eq!(refusal(|config| config.small_below = Some(0)), None);
+}
+
+#[test]
+fn nothing_at_hand_beyond_what_shelves_hold() {
+    let maximum = 64 * 8 * (64 << 10);
+    for (given, refused) in [
+        (maximum, None),
+        (
+            maximum + 1,
+            Some(ConfigError::FrontBytes {
+                given: maximum + 1,
+                minimum: 512,
+                maximum,
+            }),
+        ),
+    ] {
+        let config = MemoryPoolConfig {
+            front_bytes: Some(given),
+            ..MemoryPoolConfig::default()
+        };
+        let source = Arc::new(Books::new(1 << 30));
+        let made = DevicePool::new(source, Timeline::new(), &config);
+        assert_eq!(made.err(), refused);
+    }
 }
 
 #[test]

@@ -129,6 +129,31 @@ fn memory_that_passes_to_another_lane_passes_with_a_wait() {
 }
 
 #[test]
+fn what_is_live_of_a_region_is_what_its_blocks_were_asked_for() {
+    let Fixture { timeline, pool, .. } = fixture(64 * GRANULE);
+    let lane = timeline.register(None).unwrap();
+    serve(&pool, || drop(step(&pool, &lane)));
+    let idle = pool.stats();
+    assert_eq!((idle.live, idle.allocations, idle.pending), (0, 0, 0));
+    let kept = pool
+        .allocate(Request::new(2 * GRANULE).on(lane.id()))
+        .unwrap();
+    let large = allocate(&pool, 6, &lane);
+    assert_eq!(pool.planned_stats().served, 2);
+    let full = pool.stats();
+    assert_eq!((full.live, full.allocations), (8 * GRANULE, 2));
+    let used = lane.submit(1);
+    pool.free(large, Frontier::from(used)).unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.live, stats.pending), (2 * GRANULE, 6 * GRANULE));
+    lane.complete(1);
+    let stats = pool.stats();
+    assert_eq!((stats.live, stats.pending), (2 * GRANULE, 0));
+    assert_eq!(stats.held, stats.live + stats.padding + stats.cached);
+    pool.free(kept, Frontier::new()).unwrap();
+}
+
+#[test]
 fn a_step_that_departs_lets_the_plan_go_and_the_next_takes_it_up_again() {
     let Fixture { timeline, pool, .. } = fixture(64 * GRANULE);
     let lane = timeline.register(None).unwrap();

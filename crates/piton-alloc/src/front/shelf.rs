@@ -11,7 +11,7 @@ use crate::events::{EventRing, MemoryEventKind};
 pub(super) const SHELVES: usize = if cfg!(loom) { 2 } else { 64 };
 const SHELF_BITS: u32 = SHELVES.ilog2();
 /// Most chunks on a shelf; half of them go to the middle when one more comes.
-const DEPTH: usize = 8;
+pub(super) const DEPTH: usize = 8;
 
 /// What is seen of a shelf from outside; see the protocol.
 #[derive(Debug, Default)]

@@ -16,6 +16,7 @@ use crate::pool::DevicePool;
 use crate::region::Region;
 use crate::request::Request;
 use crate::reuse;
+use crate::stats::PoolStats;
 
 /// A plan on a region of the pool.
 ///
@@ -256,6 +257,27 @@ impl Serving {
         }
         parts.extend(free(end, plan.height(), piece..plan.piece_count()));
         parts
+    }
+
+    /// Counts the region's blocks and what is free of it instead of the region.
+    pub(super) fn count_in(&self, stats: &mut PoolStats, timeline: &Timeline) {
+        let region = &self.region;
+        stats.allocations -= 1;
+        stats.live -= region.bytes();
+        stats.padding -= region.rounded_bytes() - region.bytes();
+        // What is behind the plan.
+        stats.cached += region.rounded_bytes() - self.cursor.plan().height();
+        for part in self.parts(timeline) {
+            match part.state {
+                PartState::Live(asked) => {
+                    stats.allocations += 1;
+                    stats.live += asked.bytes;
+                    stats.padding += part.bytes - asked.bytes;
+                }
+                PartState::Free(uses) if uses.is_empty() => stats.cached += part.bytes,
+                PartState::Free(_) => stats.pending += part.bytes,
+            }
+        }
     }
 
     pub(super) fn start(&self) -> DevicePtr {
