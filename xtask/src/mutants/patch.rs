@@ -69,6 +69,11 @@ impl Patch {
         })
     }
 
+    /// How often the tests are run at most for one answer: a model says the same each time.
+    pub(crate) fn runs(&self) -> usize {
+        if self.loom { 1 } else { super::RUNS }
+    }
+
     /// What is run for this patch; two patches with the same command share their baseline.
     pub(crate) fn command(&self) -> String {
         format!("{} {}", self.loom, self.test.join(" "))
