@@ -7,18 +7,15 @@
 )]
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+#[path = "../../piton-opencl/tests/child/intel.rs"]
+mod intel;
 #[path = "vendor/process.rs"]
 mod process;
 
 use piton_conformance::{Subject, TestKernels};
 use piton_driver::Driver;
 use piton_opencl::{OpenClConfig, OpenClDriver, OpenClModule};
-use std::{
-    env,
-    ffi::OsStr,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{ffi::OsStr, path::Path};
 
 const SOURCE: &str = "
 __kernel __attribute__((reqd_work_group_size(64, 1, 1)))
@@ -97,34 +94,15 @@ fn opencl_conforms_where_there_is_a_driver() {
     process::in_own_process(test, &variables, assert_conforms);
 }
 
-/// Where the libraries of Intel's runtime are: in the folder that `PITON_INTEL_OPENCL` names, or in that of Python's packages.
-fn intels_runtime() -> Option<PathBuf> {
-    let of_python = || {
-        let prefix = Command::new("python3")
-            .args(["-c", "import sys; print(sys.prefix, end='')"])
-            .output()
-            .ok()?;
-        let prefix = String::from_utf8(prefix.stdout).ok()?;
-        Some(Path::new(&prefix).join("lib"))
-    };
-    let named = env::var_os("PITON_INTEL_OPENCL").map(PathBuf::from);
-    let folder = named.or_else(of_python)?;
-    folder.join("libintelocl.so").exists().then_some(folder)
-}
-
 #[test]
 fn opencl_conforms_on_intels_runtime_where_it_is_installed() {
-    let Some(folder) = intels_runtime() else {
-        println!(
-            "skipped: no Intel runtime for OpenCL: pip install intel-opencl-rt intel-cmplr-lib-rt, or PITON_INTEL_OPENCL=FOLDER"
-        );
+    let Some(variables) = intel::variables() else {
         return;
     };
-    let driver = folder.join("libintelocl.so");
-    let variables = [
-        ("OCL_ICD_FILENAMES", driver.as_os_str()),
-        ("LD_LIBRARY_PATH", folder.as_os_str()),
-    ];
+    let variables: Vec<_> = variables
+        .iter()
+        .map(|(name, value)| (*name, value.as_os_str()))
+        .collect();
     let test = "opencl_conforms_on_intels_runtime_where_it_is_installed";
     process::in_own_process(test, &variables, assert_conforms);
 }

@@ -10,6 +10,7 @@ use crate::{
     ffi::{Called, DeviceHandle, Event, NativeQueue},
     host_memory::Backing,
     memory::{Budget, DeviceMemory},
+    priority,
     status::Status,
     timestamp::Clock,
 };
@@ -17,7 +18,8 @@ use opencl_sys as cl;
 use piton_driver::{
     Admission, Device, DeviceId, DeviceInfo, DriverError, ExecutionRecord, ExecutionTrace,
     HostFunction, HostFunctions, HostMemory, Kernels, Limits, Memory, Operation, Origin, Peers,
-    Priority, Queue, QueueOptions, Queues, Semaphore, Semaphores, SignalledBy, Timestamps,
+    Priority, PriorityRange, Queue, QueueOptions, Queues, Semaphore, Semaphores, SignalledBy,
+    Timestamps,
 };
 use piton_native::{
     Books, Driven, HARDWARE_QUEUES, NativeDevice, Standing, kernels::LoadedKernel, slots::SlotPool,
@@ -49,6 +51,8 @@ pub(crate) struct OpenClDevice {
     pub(crate) max_allocation: u64,
     /// Whether the host may use shared memory without mapping it.
     pub(crate) has_fine_memory: bool,
+    /// Whether its queues may be told how urgent they are.
+    has_priorities: bool,
     pub(crate) budget: Budget,
     pub(crate) memory: Books<DeviceMemory>,
     pub(crate) host: Books<Backing>,
@@ -68,7 +72,7 @@ impl OpenClDevice {
         let base_alignment = u64::from(bits / 8).next_power_of_two();
         let clock = if config.keep_times {
             let resolution = handle.number(cl::CL_DEVICE_PROFILING_TIMER_RESOLUTION)?;
-            let queue = NativeQueue::new(&shared.context, handle, true)?;
+            let queue = NativeQueue::new(&shared.context, handle, true, Priority::DEFAULT)?;
             Some(Clock::new(queue, resolution.max(1)))
         } else {
             None
@@ -93,6 +97,7 @@ impl OpenClDevice {
             max_allocation,
             has_fine_memory: shared.has_shared_memory
                 && handle.shared_memory() & cl::CL_DEVICE_SVM_FINE_GRAIN_BUFFER != 0,
+            has_priorities: handle.has_extension(priority::EXTENSION),
             budget: Budget::new(memory_bytes),
             memory: Books::default(),
             host: Books::default(),
@@ -133,8 +138,9 @@ unsafe impl NativeDevice for OpenClDevice {
         self.this.upgrade()
     }
 
-    fn make_queue(&self, _: Priority) -> Called<NativeQueue> {
-        let queue = NativeQueue::new(&self.shared.context, self.handle, self.keeps_times())?;
+    fn make_queue(&self, priority: Priority) -> Called<NativeQueue> {
+        let context = &self.shared.context;
+        let queue = NativeQueue::new(context, self.handle, self.keeps_times(), priority)?;
         Ok(if self.shared.has_shared_memory {
             queue
         } else {
@@ -236,6 +242,10 @@ impl Device for OpenClDevice {
 
     fn peers(&self) -> Option<&dyn Peers> {
         Some(self)
+    }
+
+    fn priorities(&self) -> Option<PriorityRange> {
+        self.has_priorities.then_some(priority::RANGE)
     }
 
     fn timestamps(&self) -> Option<&dyn Timestamps> {

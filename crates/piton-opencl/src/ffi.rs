@@ -11,6 +11,7 @@ pub(crate) mod library;
 pub(crate) mod native_queue;
 pub(crate) mod platform;
 pub(crate) mod program;
+pub(crate) mod raw_kernel;
 pub(crate) mod symbols;
 
 pub(crate) use buffer::{Buffer, BufferPlace};
@@ -18,7 +19,8 @@ pub(crate) use context::{Context, SharedMemory};
 pub(crate) use event::Event;
 pub(crate) use native_queue::NativeQueue;
 pub(crate) use platform::{DeviceHandle, Platform};
-pub(crate) use program::{ArgumentPlace, Program, RawKernel};
+pub(crate) use program::Program;
+pub(crate) use raw_kernel::{ArgumentPlace, RawKernel};
 pub(crate) use symbols::Api;
 
 use crate::status::Status;

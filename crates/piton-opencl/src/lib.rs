@@ -25,8 +25,7 @@
 //! was handed over behind it may have run.
 //!
 //! # Not here
-//! Devices without shared virtual memory, priorities, virtual memory, sub-devices, graphs, images. `docs/design/opencl.md`
-//! says why, and what was measured.
+//! Virtual memory, sub-devices, graphs, images. `docs/design/opencl.md` says why, and what was measured.
 
 mod addresses;
 mod binaries;
@@ -39,6 +38,8 @@ mod host_memory;
 mod kernel;
 mod memory;
 mod peer;
+mod priority;
+mod spir_v;
 mod status;
 mod timestamp;
 mod undeclared;

@@ -7,19 +7,17 @@
 //!
 //! Nobody vouches for such kernels: launches on the contract's queues are unsafe, and their callers do. Binaries are taken in the
 //! form that [`OpenClDriver::binary`](crate::OpenClDriver::binary) gives, since drivers die of others; and SPIR-V, where the
-//! device says that it takes it.
+//! device says that it takes it: what that takes is read from it ([`spir_v`]).
 
 use crate::{
     binaries,
     device::OpenClDevice,
     ffi::{ArgumentPlace, Called, Program, RawKernel},
+    spir_v,
     status::Status,
 };
 use piton_driver::{Access, ModuleImage, Parameter, Signature};
 use piton_native::kernels::{DeclaredModule, UNDECLARED};
-
-/// What SPIR-V begins with, as the words of this machine are.
-const SPIR_V: [u8; 4] = 0x0723_0203_u32.to_ne_bytes();
 
 type Loaded = Result<(Program, DeclaredModule<()>), (Status, String)>;
 
@@ -27,7 +25,9 @@ type Loaded = Result<(Program, DeclaredModule<()>), (Status, String)>;
 pub(crate) fn load(device: &OpenClDevice, image: ModuleImage<'_>) -> Option<Loaded> {
     let program = match image {
         ModuleImage::Source(source) => binaries::program(device, source),
-        ModuleImage::Binary(binary) if binary.starts_with(&SPIR_V) => intermediate(device, binary)?,
+        ModuleImage::Binary(binary) if binary.starts_with(&spir_v::MAGIC) => {
+            return intermediate(device, binary);
+        }
         ModuleImage::Binary(binary) => binaries::load(device, binary),
         _ => return None,
     };
@@ -38,20 +38,24 @@ pub(crate) fn load(device: &OpenClDevice, image: ModuleImage<'_>) -> Option<Load
     }))
 }
 
-/// A program of SPIR-V; nothing where the device takes none.
-fn intermediate(device: &OpenClDevice, words: &[u8]) -> Option<Result<Program, (Status, String)>> {
+/// A module of SPIR-V, which says itself what its kernels take; nothing where the device takes none.
+fn intermediate(device: &OpenClDevice, words: &[u8]) -> Option<Loaded> {
     if !device.handle.takes_intermediate() {
         return None;
     }
+    let Some(kernels) = spir_v::kernels(words) else {
+        return Some(Err((Status::INVALID_BINARY, String::new())));
+    };
     let program = Program::of_intermediate(&device.shared.context, words)?;
-    Some(
-        program
-            .map_err(|status| (status, String::new()))
-            .and_then(|program| {
-                program.build(device.handle)?;
-                Ok(program)
-            }),
-    )
+    let program = program.map_err(|status| (status, String::new()));
+    Some(program.and_then(|program| {
+        program.build(device.handle)?;
+        let mut module = DeclaredModule::new(UNDECLARED, &[]);
+        for (name, signature) in kernels {
+            module.declare(&name, signature, ());
+        }
+        Ok((program, module))
+    }))
 }
 
 /// What the driver knows of the kernels of a program.

@@ -6,9 +6,9 @@
 )]
 
 use super::{Api, Called, Context, DeviceHandle, Event, RawKernel, succeeded};
-use crate::{device::OpenClDevice, driver::Shared, kernel};
+use crate::{device::OpenClDevice, driver::Shared, kernel, priority};
 use opencl_sys as cl;
-use piton_driver::FillPattern;
+use piton_driver::{FillPattern, Priority};
 use piton_native::{CopyWay, NativeCopy, NativeLaunch, kernels::LoadedKernel, slots::SlotPool};
 use std::{ffi::c_void, ptr, sync::Arc};
 
@@ -32,15 +32,25 @@ fn pointer(address: u64) -> *mut c_void {
 }
 
 impl NativeQueue {
-    /// An in-order queue; one whose events tell times if asked for.
-    pub(crate) fn new(context: &Context, device: DeviceHandle, has_times: bool) -> Called<Self> {
+    /// An in-order queue; one whose events tell times if asked for, and of a priority that the device knows.
+    pub(crate) fn new(
+        context: &Context,
+        device: DeviceHandle,
+        has_times: bool,
+        priority: Priority,
+    ) -> Called<Self> {
         let api = context.api();
         let times = if has_times {
             cl::CL_QUEUE_PROFILING_ENABLE
         } else {
             0
         };
-        let properties = [cl::CL_QUEUE_PROPERTIES.into(), times, 0];
+        // What is not asked for is where the list ends.
+        let (key, hint) = match priority::hint(priority) {
+            Some(hint) => (cl::CL_QUEUE_PRIORITY_KHR, hint.into()),
+            None => (0, 0),
+        };
+        let properties = [cl::CL_QUEUE_PROPERTIES.into(), times, key, hint, 0];
         let mut code = 0;
         // SAFETY: a list of properties that ends in zero.
         let id = unsafe {

@@ -125,6 +125,12 @@ impl DeviceHandle {
         version.is_ok_and(|version| version.contains("SPIR-V"))
     }
 
+    /// Whether it has an extension of this name.
+    pub(crate) fn has_extension(self, name: &str) -> bool {
+        let all = self.text(cl::CL_DEVICE_EXTENSIONS);
+        all.is_ok_and(|all| all.split_whitespace().any(|one| one == name))
+    }
+
     /// The device's clock now, in nanoseconds, where the driver has one to ask.
     pub(crate) fn clock(self) -> Option<u64> {
         let (mut device, mut host) = (0, 0);

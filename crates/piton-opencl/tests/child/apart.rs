@@ -1,7 +1,9 @@
 //! Bodies of tests in processes of their own: what pocl is to do stands in the environment, and a kernel may end a process.
 
 use std::{
-    env, fs,
+    env,
+    ffi::OsString,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -10,8 +12,13 @@ use std::{
 const CHILD: &str = "PITON_OPENCL_CHILD";
 
 /// Runs `body` in a process of its own, where pocl has two devices; what it skips is said here too.
-#[expect(clippy::print_stdout, reason = "what was skipped is printed")]
 pub(crate) fn apart(test: &str, body: impl FnOnce()) {
+    apart_with(test, &[], body);
+}
+
+/// The same, with more in its environment.
+#[expect(clippy::print_stdout, reason = "what was skipped is printed")]
+pub(crate) fn apart_with(test: &str, variables: &[(&str, OsString)], body: impl FnOnce()) {
     if env::var_os(CHILD).is_some() {
         body();
         return;
@@ -21,6 +28,7 @@ pub(crate) fn apart(test: &str, body: impl FnOnce()) {
         .env(CHILD, "1")
         .env("POCL_DEVICES", "pthread pthread")
         .env("POCL_CACHE_DIR", folder("pocl-cache"))
+        .envs(variables.iter().map(|(name, value)| (*name, value)))
         .output()
         .unwrap();
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
