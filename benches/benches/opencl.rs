@@ -13,19 +13,24 @@
     reason = "a table for people"
 )]
 
+#[path = "shared/turns.rs"]
+mod turns;
+
 use opencl_sys as cl;
+use piton_alloc::{DevicePool, MemoryPoolConfig, Request};
 use piton_driver::{
-    Admission, Command, Device, DeviceId, DevicePtr, Driver, Grid, Kernel, Launch, ModuleImage,
-    Parameter, Queue, QueueOptions, Signature,
+    Admission, Command, Device, DeviceId, DevicePtr, Driver, FillPattern, Grid, Kernel, Launch,
+    ModuleImage, Parameter, Queue, QueueOptions, Signature,
 };
 use piton_opencl::{OpenClConfig, OpenClDriver, OpenClModule};
+use piton_timeline::{Frontier, Timeline};
 use std::{
     ffi::{CString, c_void},
     panic::Location,
     ptr,
     sync::Arc,
-    time::{Duration, Instant},
 };
+use turns::{compare, timed};
 
 const SOURCE: &str = "__kernel void nothing(__global float *a, __global const float *b, uint n) {}";
 /// Launches enqueued before the queue is waited for.
@@ -46,6 +51,10 @@ struct Raw {
     finish: Function<unsafe extern "C" fn(cl::cl_command_queue) -> i32>,
     wait: Function<unsafe extern "C" fn(u32, *const cl::cl_event) -> i32>,
     release: Function<unsafe extern "C" fn(cl::cl_event) -> i32>,
+    context: cl::cl_context,
+    allocate: Function<unsafe extern "C" fn(cl::cl_context, u64, usize, u32) -> *mut c_void>,
+    free: Function<unsafe extern "C" fn(cl::cl_context, *mut c_void)>,
+    fill: Function<EnqueueFill>,
     a: *mut c_void,
     b: *mut c_void,
 }
@@ -57,6 +66,16 @@ type EnqueueKernel = unsafe extern "C" fn(
     *const usize,
     *const usize,
     *const usize,
+    u32,
+    *const cl::cl_event,
+    *mut cl::cl_event,
+) -> i32;
+type EnqueueFill = unsafe extern "C" fn(
+    cl::cl_command_queue,
+    *mut c_void,
+    *const c_void,
+    usize,
+    usize,
     u32,
     *const cl::cl_event,
     *mut cl::cl_event,
@@ -150,6 +169,10 @@ impl Raw {
         );
         let launch = function!(library, "clEnqueueNDRangeKernel");
         let copy = function!(library, "clEnqueueSVMMemcpy");
+        let (free, fill) = (
+            function!(library, "clSVMFree"),
+            function!(library, "clEnqueueSVMMemFill"),
+        );
         let finish = function!(library, "clFinish");
         let wait = function!(library, "clWaitForEvents");
         let release = function!(library, "clReleaseEvent");
@@ -193,8 +216,12 @@ impl Raw {
                 finish,
                 wait,
                 release,
+                context,
                 a: allocate(context, 1, bytes, 0),
                 b: allocate(context, 1, bytes, 0),
+                allocate,
+                free,
+                fill,
             })
         }
     }
@@ -241,6 +268,29 @@ impl Raw {
         unsafe {
             (self.wait)(1, &raw const event);
             (self.release)(event);
+        }
+    }
+
+    /// Memory of so many bytes, given back at once; filled in between if asked for.
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "a baseline is one sequence of calls"
+    )]
+    fn allocation(&self, bytes: u64, is_filled: bool) {
+        let bytes = usize::try_from(bytes).unwrap();
+        let word = 1_u32;
+        // SAFETY: fresh memory of that size, which goes when the queue has ended.
+        unsafe {
+            // Read and written, by the host too.
+            let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_SVM_FINE_GRAIN_BUFFER;
+            let memory = (self.allocate)(self.context, flags, bytes, 0);
+            if is_filled {
+                let word = (&raw const word).cast();
+                let (none, event) = (ptr::null(), ptr::null_mut());
+                (self.fill)(self.queue, memory, word, 4, bytes, 0, none, event);
+                (self.finish)(self.queue);
+            }
+            (self.free)(self.context, memory);
         }
     }
 
@@ -313,40 +363,6 @@ impl Piton {
     }
 }
 
-/// Times of two ways of doing one thing, measured in turns.
-fn compare(
-    name: &str,
-    rounds: usize,
-    per: u32,
-    mut raw: impl FnMut() -> Duration,
-    mut ours: impl FnMut() -> Duration,
-) {
-    let (mut of_raw, mut of_ours) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
-        of_raw.push(raw());
-        of_ours.push(ours());
-    }
-    of_raw.sort_unstable();
-    of_ours.sort_unstable();
-    let nanos = |times: &[Duration], at: usize| times[at].as_nanos() as f64 / f64::from(per);
-    let middle = rounds / 2;
-    println!(
-        "{name:<28} raw {:>10.0} [{:>9.0}]   piton {:>10.0} [{:>9.0}]   ratio {:.3} [{:.3}]",
-        nanos(&of_raw, middle),
-        nanos(&of_raw, 0),
-        nanos(&of_ours, middle),
-        nanos(&of_ours, 0),
-        nanos(&of_ours, middle) / nanos(&of_raw, middle),
-        nanos(&of_ours, 0) / nanos(&of_raw, 0),
-    );
-}
-
-fn timed(work: impl FnOnce()) -> Duration {
-    let start = Instant::now();
-    work();
-    start.elapsed()
-}
-
 fn main() {
     let driver = match OpenClDriver::open(OpenClConfig::default()) {
         Ok(driver) => driver,
@@ -371,6 +387,49 @@ fn main() {
     launches("launch, raw without events", &raw, &piton, false);
     launches("launch, raw with events", &raw, &piton, true);
     round_trips(&raw, &piton);
+    allocations(&raw, &piton, &device);
+}
+
+/// An allocation that is given back, of the driver's and of a pool that has what it needs; and one that is filled, for which the
+/// system finds pages each time or not.
+fn allocations(raw: &Raw, piton: &Piton, device: &Arc<dyn Device>) {
+    let timeline = Timeline::new();
+    let lane = timeline.register(None).unwrap();
+    let pool = DevicePool::new(Arc::clone(device), timeline, &MemoryPoolConfig::default());
+    let pool = pool.unwrap();
+    let pooled = |bytes, is_filled| {
+        let allocation = pool.allocate(Request::new(bytes).on(lane.id())).unwrap();
+        if is_filled {
+            let command = Command::Fill {
+                dst: allocation.ptr(),
+                pattern: FillPattern::Word(1),
+                bytes,
+            };
+            // SAFETY: ours, of that size.
+            let admission = unsafe { piton.queue.submit(&command, Location::caller()) };
+            assert!(matches!(admission, Ok(Admission::Accepted(_))));
+            piton.finish();
+        }
+        pool.free(allocation, Frontier::new()).unwrap();
+    };
+    for (name, bytes) in [("4 KiB", 4096), ("1 MiB", 1 << 20)] {
+        pooled(bytes, false);
+        compare(
+            &format!("allocate and free {name}"),
+            ROUNDS,
+            BATCH,
+            || timed(|| (0..BATCH).for_each(|_| raw.allocation(bytes, false))),
+            || timed(|| (0..BATCH).for_each(|_| pooled(bytes, false))),
+        );
+    }
+    pooled(LARGE, true);
+    compare(
+        "allocate 64 MiB and fill",
+        15,
+        1,
+        || timed(|| raw.allocation(LARGE, true)),
+        || timed(|| pooled(LARGE, true)),
+    );
 }
 
 /// Launches alone; the queue is waited for outside the measured time.

@@ -53,8 +53,11 @@ impl Backend {
 
     /// What measures it beside the driver alone, if there is that; it says so where there is no device.
     fn bench(self) -> Option<Invocation> {
-        let command = "bench -p piton-benches --bench opencl";
-        matches!(self, Self::Opencl).then(|| Invocation::cargo(command))
+        match self {
+            Self::Sim | Self::Ascend => None,
+            Self::Opencl => Some(Invocation::cargo("bench -p piton-benches --bench opencl")),
+            Self::Cuda => Some(Invocation::cargo("bench -p piton-benches --bench cuda")),
+        }
     }
 }
 
