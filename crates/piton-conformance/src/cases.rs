@@ -15,6 +15,7 @@ macro_rules! cases {
     };
 }
 
+pub(crate) mod activity;
 pub(crate) mod copies;
 pub(crate) mod device;
 pub(crate) mod failures;
@@ -24,6 +25,8 @@ pub(crate) mod host_memory;
 pub(crate) mod kernels;
 pub(crate) mod mappings;
 pub(crate) mod memory;
+pub(crate) mod memory_operations;
+pub(crate) mod page_sharing;
 pub(crate) mod peers;
 pub(crate) mod placement;
 pub(crate) mod queues;
@@ -36,3 +39,4 @@ pub(crate) mod trace;
 pub(crate) mod virtual_memory;
 pub(crate) mod waits;
 pub(crate) mod wakers;
+pub(crate) mod writers;

@@ -14,10 +14,10 @@
 
 use crate::outcome::{Failure, ensure, ensure_eq};
 use piton_driver::{
-    Admission, Command, Device, DevicePtr, DeviceRange, DriverError, ErrorKind, ExecutableGraph,
-    FillPattern, Grid, HostAllocation, HostMemory, HostMemoryOptions, Kernel, Launch, Locking,
-    Operation, Parameter, PeerAddress, PhysicalHandle, Position, Queue, QueueWait, VirtualMemory,
-    WaitOutcome,
+    Admission, Command, Comparison, Device, DevicePtr, DeviceRange, DriverError, ErrorKind,
+    ExecutableGraph, FillPattern, Grid, HostAllocation, HostMemory, HostMemoryOptions, Kernel,
+    Launch, Locking, MemoryWait, MemoryWord, Operation, Parameter, PeerAddress, PhysicalHandle,
+    Position, Queue, QueueWait, QueueWriter, VirtualMemory, WaitOutcome,
 };
 use std::{cell::RefCell, panic::Location, ptr, ptr::NonNull, sync::Arc};
 
@@ -174,6 +174,13 @@ impl HostBuffer {
         self.allocation
             .as_ref()
             .map_or(NonNull::dangling(), |allocation| allocation.start)
+    }
+
+    /// The same memory as kernels reach it, where they do. The case waits for what it launches on it.
+    pub(crate) fn on_device(&self) -> Option<DeviceBuffer> {
+        let start = self.device.host_memory()?.device_address(self.start())?;
+        let bytes = self.allocation.as_ref()?.bytes as u64;
+        Some(DeviceBuffer::at_mapping(&self.device, start, bytes))
     }
 
     /// Where it lies, as a number.
@@ -381,6 +388,59 @@ pub(crate) fn fill(
 /// Fills the whole buffer with a word.
 pub(crate) fn fill_word(queue: &Arc<dyn Queue>, dst: &DeviceBuffer, word: u32) -> Submitted {
     fill(queue, dst, 0, FillPattern::Word(word), dst.bytes)
+}
+
+/// As [`fill_word`], by the queue's writer.
+pub(crate) fn fill_by(
+    writer: &mut dyn QueueWriter,
+    queue: &Arc<dyn Queue>,
+    dst: &DeviceBuffer,
+    word: u32,
+) -> Submitted {
+    let command = Command::Fill {
+        dst: dst.start,
+        pattern: FillPattern::Word(word),
+        bytes: dst.bytes,
+    };
+    // SAFETY: see the top of the module.
+    let submitted = unsafe { writer.submit(&command, Location::caller()) };
+    dst.users.note(queue, &submitted);
+    submitted
+}
+
+/// Has the queue wait for a value at an offset.
+pub(crate) fn wait_memory(
+    queue: &Arc<dyn Queue>,
+    buffer: &DeviceBuffer,
+    offset: u64,
+    comparison: Comparison,
+    value: MemoryWord,
+) -> Submitted {
+    let at = buffer.at(offset);
+    let command = Command::WaitMemory(MemoryWait {
+        at,
+        comparison,
+        value,
+    });
+    // SAFETY: see the top of the module; a wait for a value is what orders it with whoever writes it.
+    let submitted = unsafe { queue.submit(&command, Location::caller()) };
+    buffer.users.note(queue, &submitted);
+    submitted
+}
+
+/// Has the queue write a value at an offset.
+pub(crate) fn write_memory(
+    queue: &Arc<dyn Queue>,
+    buffer: &DeviceBuffer,
+    offset: u64,
+    value: MemoryWord,
+) -> Submitted {
+    let at = buffer.at(offset);
+    let command = Command::WriteMemory { at, value };
+    // SAFETY: as for `wait_memory`.
+    let submitted = unsafe { queue.submit(&command, Location::caller()) };
+    buffer.users.note(queue, &submitted);
+    submitted
 }
 
 /// As [`fill_word`], without keeping the queue's handle: the case itself makes sure that the command has ended

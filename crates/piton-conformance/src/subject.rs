@@ -1,6 +1,6 @@
 //! What is tested: how to open it, the kernels it brings, the gaps it declares.
 
-use piton_driver::{Device, Driver, DriverError, Module};
+use piton_driver::{Device, Driver, DriverError, Module, QueueOptions};
 use std::{fmt, sync::Arc};
 
 type Open = dyn Fn() -> Result<Arc<dyn Driver>, DriverError>;
@@ -43,12 +43,18 @@ impl TestKernels {
 pub enum Facet {
     /// [`piton_driver::Device::virtual_memory`].
     VirtualMemory,
+    /// [`piton_driver::Device::page_sharing`].
+    PageSharing,
     /// [`piton_driver::Device::host_memory`].
     HostMemory,
     /// [`piton_driver::Device::host_functions`].
     HostFunctions,
     /// [`piton_driver::Device::semaphores`].
     Semaphores,
+    /// [`piton_driver::Device::memory_operations`].
+    MemoryOperations,
+    /// [`piton_driver::Queue::writer`].
+    Writers,
     /// [`piton_driver::Device::graphs`].
     Graphs,
     /// [`piton_driver::Device::peers`], and a second device that the first can access.
@@ -126,9 +132,15 @@ impl Subject {
     pub(crate) fn offers(&self, facet: Facet, driver: &dyn Driver, device: &dyn Device) -> bool {
         match facet {
             Facet::VirtualMemory => device.virtual_memory().is_some(),
+            Facet::PageSharing => device.page_sharing().is_some(),
             Facet::HostMemory => device.host_memory().is_some(),
             Facet::HostFunctions => device.host_functions().is_some(),
             Facet::Semaphores => device.semaphores().is_some(),
+            Facet::MemoryOperations => device.memory_operations(),
+            Facet::Writers => {
+                let queue = device.queues().create(&QueueOptions::default());
+                queue.is_ok_and(|queue| queue.writer().is_some())
+            }
             Facet::Graphs => device.graphs().is_some(),
             Facet::Peers => {
                 let second = piton_driver::DeviceId(1);

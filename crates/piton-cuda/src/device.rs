@@ -12,6 +12,8 @@ use crate::{
     status::Status,
     timestamp::{Clock, Written},
 };
+#[cfg(unix)]
+use piton_driver::PageSharing;
 use piton_driver::{
     Admission, Device, DeviceId, DeviceInfo, DriverError, HostFunction, HostFunctions, HostMemory,
     Kernels, Limits, Memory, Operation, Origin, PageGranularity, Peers, Priority, PriorityRange,
@@ -42,6 +44,8 @@ pub(crate) struct CudaDevice {
     /// Whether streams write and wait for counters in memory.
     has_counters: bool,
     priorities: Option<PriorityRange>,
+    /// What code can be made for, a number like 90.
+    pub(crate) architecture: i32,
     /// Of virtual memory, where the device has it.
     pub(crate) pages: Option<PageGranularity>,
     /// Live allocations, each with where CUDA's starts.
@@ -68,6 +72,7 @@ impl CudaDevice {
             context.api.counters.is_some() && handle.has(Attribute::MemoryOperations64);
         let clock_stream = ffi::stream(&context, Priority::DEFAULT.0, false)?;
         let clock = Clock::start(clock_stream)?;
+        let architecture = architecture(handle)?;
         let has_pages =
             context.api.virtual_memory.is_some() && handle.has(Attribute::VirtualMemory);
         let pages = if has_pages {
@@ -86,6 +91,7 @@ impl CudaDevice {
             info,
             has_counters,
             priorities: priorities(handle, &context),
+            architecture,
             pages,
             memory: Books::default(),
             mappings: Mappings::default(),
@@ -108,6 +114,13 @@ fn priorities(handle: DeviceHandle, context: &Context) -> Option<PriorityRange> 
         highest: Priority(highest),
         lowest: Priority(lowest),
     })
+}
+
+/// Its compute capability, as one number.
+fn architecture(handle: DeviceHandle) -> Called<i32> {
+    let major = handle.attribute(Attribute::CapabilityMajor)?;
+    let minor = handle.attribute(Attribute::CapabilityMinor)?;
+    Ok(major.saturating_mul(10).saturating_add(minor))
 }
 
 fn info(id: DeviceId, handle: DeviceHandle, queue_commands: Option<u32>) -> Called<DeviceInfo> {
@@ -218,6 +231,14 @@ impl Device for CudaDevice {
 
     fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
         self.pages.is_some().then_some(self)
+    }
+
+    /// Where the driver has descriptors of pages.
+    #[cfg(unix)]
+    fn page_sharing(&self) -> Option<&dyn PageSharing> {
+        let can_share = self.context.api.page_sharing.is_some()
+            && self.handle.has(Attribute::DescriptorHandles);
+        (self.pages.is_some() && can_share).then_some(self)
     }
 
     fn host_memory(&self) -> Option<&dyn HostMemory> {

@@ -4,6 +4,7 @@
 
 use crate::{
     OpenError,
+    compiler::{Compiler, CompilerError},
     config::CudaConfig,
     device::CudaDevice,
     ffi::{Api, DeviceHandle, succeeded},
@@ -20,6 +21,7 @@ pub(crate) struct Shared {
     pub(crate) config: CudaConfig,
     pub(crate) devices: Vec<DeviceHandle>,
     pub(crate) modules: Modules<DeclaredModule<CudaBlock>>,
+    pub(crate) compiler: Compiler,
     pub(crate) driven: Arc<Driven<CudaDevice>>,
     opened: Opened<CudaDevice>,
 }
@@ -78,6 +80,7 @@ impl CudaDriver {
         Ok(Self {
             api,
             shared: Arc::new(Shared {
+                compiler: Compiler::new(config.compiler.clone()),
                 config,
                 opened: Opened::new(devices.len()),
                 devices,
@@ -99,6 +102,18 @@ impl CudaDriver {
     /// What the library lacks, and so its devices.
     pub fn missing(&self) -> &[MissingAbility] {
         &self.api.missing
+    }
+
+    /// The version of the compiler of CUDA C, major and minor. Looks for it if no module has wanted it yet.
+    ///
+    /// # Errors
+    /// Why there is none: modules of CUDA C alone then do not load.
+    pub fn compiler(&self) -> Result<(i32, i32), CompilerError> {
+        let version = self.shared.compiler.library()?.version();
+        version.map_err(|status| CompilerError::Call {
+            call: "nvrtcVersion",
+            status,
+        })
     }
 
     /// Makes a module loadable on the devices, by its name. One of the same name that was loaded stays what it is for

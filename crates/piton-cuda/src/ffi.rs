@@ -9,6 +9,9 @@ pub(crate) mod device;
 pub(crate) mod event;
 mod memory;
 pub(crate) mod module;
+pub(crate) mod nvrtc;
+#[cfg(unix)]
+mod page_sharing;
 mod peer;
 pub(crate) mod stream;
 pub(crate) mod symbols;

@@ -1,6 +1,6 @@
 //! Modules and kernels.
 //!
-//! A module is PTX, or a binary, and what its kernels take, for which whoever makes a [`CudaModule`] vouches. What the driver
+//! A module is CUDA C, PTX, or a binary, and what its kernels take, for which whoever makes a [`CudaModule`] vouches. What the driver
 //! knows is held against that when a kernel is looked up: how many parameters, and how large each is (from CUDA 12.4; an
 //! older library does not tell).
 
@@ -10,6 +10,7 @@
 )]
 
 use crate::{
+    compiler::NoPtx,
     device::CudaDevice,
     ffi::{Called, Function, RawModule, StreamCore, Ticket},
     status::Status,
@@ -19,7 +20,7 @@ use piton_driver::{
 };
 use piton_native::{
     Modules, NativeDevice, NativeKernel,
-    kernels::{self, Declared, DeclaredModule, KernelLoader, Layout, LoadedKernel},
+    kernels::{self, Declared, DeclaredModule, KernelLoader, Layout, LoadedKernel, Source},
 };
 use smallvec::SmallVec;
 use std::{ffi::c_void, ptr, sync::Arc};
@@ -43,7 +44,7 @@ impl CudaBlock {
     }
 }
 
-/// Kernels in PTX or as a binary, with what they take. Registered with a driver under a name, and loaded by it.
+/// Kernels in CUDA C, in PTX or as a binary, with what they take. Registered with a driver under a name, and loaded by it.
 #[derive(Clone, Debug)]
 pub struct CudaModule(DeclaredModule<CudaBlock>);
 
@@ -55,10 +56,32 @@ impl CudaModule {
     /// buffers it is given, within the extents that launches state, and writes those only that the signature says are
     /// written.
     pub unsafe fn from_ptx(name: &str, ptx: &str) -> Self {
-        // The driver finds the end by a zero byte; what would come behind one is no PTX.
-        let text = ptx.split('\0').next().unwrap_or_default();
-        let image = [text.as_bytes(), &[0]].concat();
-        Self(DeclaredModule::new(name, &image))
+        Self(DeclaredModule::new(name, &image(ptx)))
+    }
+
+    /// A module of this CUDA C, with no kernel declared yet. It is compiled when it is loaded on a device, by NVRTC with these
+    /// options and the device's architecture; kernels are found by their names if they are `extern "C"`. Where NVRTC is not
+    /// installed it does not load, unless there is PTX too ([`or_ptx`](Self::or_ptx)).
+    ///
+    /// # Safety
+    /// As [`from_ptx`](Self::from_ptx).
+    pub unsafe fn from_source(name: &str, source: &str, options: &[&str]) -> Self {
+        let mut module = DeclaredModule::new(name, &[]);
+        module.set_source(Source {
+            text: source.into(),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+        });
+        Self(module)
+    }
+
+    /// The same module, with this PTX where there is no compiler, or one whose PTX the driver is too old for.
+    ///
+    /// # Safety
+    /// As [`from_ptx`](Self::from_ptx).
+    #[must_use]
+    pub unsafe fn or_ptx(mut self, ptx: &str) -> Self {
+        self.0.set_image(&image(ptx));
+        self
     }
 
     /// A module of this binary (cubin or fat binary), with no kernel declared yet.
@@ -86,6 +109,12 @@ impl CudaModule {
     }
 }
 
+/// PTX as the driver takes it, which finds the end by a zero byte; what would come behind one is no PTX.
+fn image(ptx: &str) -> Vec<u8> {
+    let text = ptx.split('\0').next().unwrap_or_default();
+    [text.as_bytes(), &[0]].concat()
+}
+
 impl Kernels for CudaDevice {
     fn load(&self, image: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
         kernels::load(self, image)
@@ -105,8 +134,21 @@ impl KernelLoader for CudaDevice {
         &self,
         module: &DeclaredModule<CudaBlock>,
     ) -> Result<Arc<RawModule>, (Status, String)> {
+        let image = module.image();
         // SAFETY: PTX with its zero byte, or a binary that its maker vouched for.
-        unsafe { RawModule::load(&self.context, module.image()) }
+        let load = |image: &[u8]| unsafe { RawModule::load(&self.context, image) };
+        let Some(source) = module.source() else {
+            return load(image);
+        };
+        let compiler = &self.shared.compiler;
+        match compiler.ptx(module.name(), source, self.architecture) {
+            Ok(ptx) => match load(&ptx) {
+                Err((Status::UNSUPPORTED_PTX, _)) if !image.is_empty() => load(image),
+                loaded => loaded,
+            },
+            Err(NoPtx::Absent(_)) if !image.is_empty() => load(image),
+            Err(none) => Err(none.refusal()),
+        }
     }
 
     fn function(

@@ -15,8 +15,11 @@
 //! | open the devices | [`CudaDriver::open`], [`CudaConfig`] |
 //! | know why there is none | [`OpenError`] |
 //! | know what the library lacks | [`CudaDriver::missing`] |
+//! | bring kernels, as CUDA C, PTX or a binary | [`CudaModule`], [`CudaDriver::register`] |
+//! | know whether CUDA C can be compiled here | [`CudaDriver::compiler`] |
 //! | read a vendor code | [`Status`] |
 
+mod compiler;
 mod config;
 mod device;
 mod driver;
@@ -24,12 +27,15 @@ mod ffi;
 mod host_memory;
 mod kernel;
 mod memory;
+#[cfg(unix)]
+mod page_sharing;
 mod peer;
 mod queue;
 mod status;
 mod timestamp;
 mod virtual_memory;
 
+pub use compiler::{CompilerError, CompilerStatus};
 pub use config::CudaConfig;
 pub use driver::CudaDriver;
 pub use kernel::{CudaBlock, CudaModule};

@@ -34,6 +34,16 @@ impl Status {
     pub(crate) const NO_DEVICE: Self = Self(100);
     /// No such device: nothing is lost by it.
     pub(crate) const INVALID_DEVICE: Self = Self(101);
+    /// Text that does not compile.
+    pub(crate) const INVALID_SOURCE: Self = Self(300);
+    /// PTX of a version that the driver does not know yet.
+    pub(crate) const UNSUPPORTED_PTX: Self = Self(222);
+    /// The system said no.
+    #[cfg(unix)]
+    pub(crate) const OPERATING_SYSTEM: Self = Self(304);
+    /// No such handle.
+    #[cfg(unix)]
+    pub(crate) const INVALID_HANDLE: Self = Self(400);
     /// Nothing of that name.
     pub(crate) const NOT_FOUND: Self = Self(500);
     /// What was asked about has not ended.

@@ -2,7 +2,8 @@
 
 use crate::{
     ComputeUnits, DeviceInfo, DriverError, ExecutionTrace, Graphs, HostFunctions, HostMemory,
-    Kernels, Memory, Peers, PriorityRange, Queues, Semaphores, Timestamps, VirtualMemory,
+    Kernels, Memory, PageSharing, Peers, PriorityRange, Queues, Semaphores, Timestamps,
+    VirtualMemory,
 };
 use std::{any::Any, fmt::Debug};
 
@@ -37,6 +38,11 @@ pub trait Device: Any + Send + Sync + Debug {
 
     /// Physical pages mapped at addresses of the caller's choice.
     fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
+        None
+    }
+
+    /// Physical pages that other processes map too. Only where there is [`virtual_memory`](Self::virtual_memory).
+    fn page_sharing(&self) -> Option<&dyn PageSharing> {
         None
     }
 

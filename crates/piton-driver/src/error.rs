@@ -140,6 +140,18 @@ pub enum ErrorKind {
         /// The handle's number.
         handle: u64,
     },
+    /// Physical memory that was not created to be shared with other processes, or is another process's.
+    #[error("physical handle {handle} was not created to be exported")]
+    NotShareable {
+        /// The handle's number.
+        handle: u64,
+    },
+    /// What is to be imported is no physical memory of that size.
+    #[error("what is imported is not {bytes} bytes of physical memory")]
+    NotExported {
+        /// How many bytes it should be.
+        bytes: u64,
+    },
     /// Host memory in an asynchronous copy is not page-locked or registered.
     #[error("{bytes} host bytes at {address:#x} are not page-locked for the device")]
     NotPageLocked {
@@ -427,6 +439,8 @@ operations! {
     ReleaseAddresses "releasing addresses" "[`crate::VirtualMemory::release`].",
     CreatePhysical "creating physical memory" "[`crate::VirtualMemory::create`].",
     DestroyPhysical "destroying physical memory" "[`crate::VirtualMemory::destroy`].",
+    ExportPhysical "exporting physical memory" "[`crate::PageSharing::export`].",
+    ImportPhysical "importing physical memory" "[`crate::PageSharing::import`].",
     Map "mapping memory" "[`crate::VirtualMemory::map`].",
     Unmap "unmapping memory" "[`crate::VirtualMemory::unmap`].",
     AllocateHost "allocating host memory" "[`crate::HostMemory::allocate`].",

@@ -24,6 +24,7 @@
 //! | know a device | [`Device::info`] |
 //! | take and return device memory | [`Memory`] |
 //! | place physical pages at addresses of my choice | [`VirtualMemory`] |
+//! | share physical pages with another process | [`PageSharing`] |
 //! | get host memory the device can copy from | [`HostMemory`] |
 //! | run things in order | [`Queues::create`], [`Queue::submit`], [`Command`] |
 //! | load and launch kernels | [`Kernels`], [`Kernel`], [`Launch`] |
@@ -62,6 +63,7 @@ mod memory_operation;
 mod peer;
 mod queue;
 mod semaphore;
+mod sharing;
 mod signature;
 mod timestamp;
 mod trace;
@@ -91,6 +93,7 @@ pub use queue::{
     Queue, QueueFailure, QueueId, QueueOptions, QueueWait, QueueWriter, Queues, WaitOutcome,
 };
 pub use semaphore::{Semaphore, Semaphores, SignalledBy};
+pub use sharing::{ExportedPages, PageSharing};
 pub use signature::{Access, Parameter, Signature};
 pub use timestamp::{TimestampPool, Timestamps};
 pub use trace::{ExecutionRecord, ExecutionTrace, SemaphoreId, Signal};

@@ -67,7 +67,7 @@ pub struct HardwareQueue(pub u32);
 pub struct Priority(pub i32);
 
 impl Priority {
-    /// What a queue has if nobody says otherwise: the lowest.
+    /// What a queue has if nobody says otherwise. Devices know it, and mostly none that is lower.
     pub const DEFAULT: Self = Self(0);
 }
 
@@ -133,6 +133,7 @@ pub trait Queues: Send + Sync {
     ///
     /// # Errors
     /// [`InvalidPriority`](crate::ErrorKind::InvalidPriority), never clamped;
+    /// [`InvalidSize`](crate::ErrorKind::InvalidSize) for a number of commands outside the limits, likewise;
     /// [`InvalidIndex`](crate::ErrorKind::InvalidIndex) for a hardware queue or core that is not there;
     /// [`OutOfResources`](crate::ErrorKind::OutOfResources): too many queues, or no hardware queue is free to
     /// be held exclusively.
@@ -297,7 +298,8 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
     ) -> Result<Admission, DriverError>;
 
     /// The queue for one producer alone, who then submits without paying for being shared. `None` where the
-    /// backend has no such thing, or another producer has it. Others who submit meanwhile wait for its end.
+    /// backend has no such thing, or another producer has it. Others who submit meanwhile wait for its end, or come in
+    /// between where that costs the writer nothing: positions are given out in order either way.
     fn writer(&self) -> Option<Box<dyn QueueWriter + '_>> {
         None
     }

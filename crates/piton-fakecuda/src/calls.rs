@@ -3,4 +3,5 @@
 pub mod device;
 pub mod memory;
 pub mod module;
+pub mod nvrtc;
 pub mod stream;

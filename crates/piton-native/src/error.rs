@@ -48,6 +48,9 @@ pub enum Ability {
     /// Physical pages mapped at addresses of the caller's choice.
     #[error("virtual memory")]
     VirtualMemory,
+    /// Physical pages that other processes map too.
+    #[error("pages shared with other processes")]
+    PageSharing,
     /// What sizes of pages are best.
     #[error("granularity of pages")]
     PageGranularity,

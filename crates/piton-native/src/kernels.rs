@@ -30,11 +30,21 @@ pub struct Declared<B> {
     pub shape: B,
 }
 
+/// Text in a vendor's language, and what its compiler is to be told beside.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The text.
+    pub text: Arc<str>,
+    /// Options.
+    pub options: Arc<[String]>,
+}
+
 /// An image, and what is declared of the kernels in it.
 #[derive(Clone, Debug)]
 pub struct DeclaredModule<B> {
     name: Arc<str>,
     image: Arc<[u8]>,
+    source: Option<Source>,
     kernels: Vec<Declared<B>>,
 }
 
@@ -44,6 +54,7 @@ impl<B: Clone> DeclaredModule<B> {
         Self {
             name: name.into(),
             image: image.into(),
+            source: None,
             kernels: Vec::new(),
         }
     }
@@ -65,6 +76,21 @@ impl<B: Clone> DeclaredModule<B> {
     /// What is handed to the vendor.
     pub const fn image(&self) -> &Arc<[u8]> {
         &self.image
+    }
+
+    /// Replaces what is handed to the vendor.
+    pub fn set_image(&mut self, image: &[u8]) {
+        self.image = image.into();
+    }
+
+    /// Text that is compiled in the image's place, where there is a compiler at run time.
+    pub const fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
+    }
+
+    /// Gives the module such text.
+    pub fn set_source(&mut self, source: Source) {
+        self.source = Some(source);
     }
 
     fn find(&self, kernel: &str) -> Option<&Declared<B>> {

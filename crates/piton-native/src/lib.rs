@@ -24,7 +24,7 @@
 //! | keep what a device needs beside the vendor's handle | [`Standing`], [`Books`], [`Modules`] |
 //! | keep what a driver's devices share | [`Driven`], [`Opened`] |
 //! | hand out queues, semaphores, host functions | [`create_queue`], [`create_semaphore`], [`call_host`] |
-//! | hand out memory, pages, kernels, slots for times | [`memory`], [`host_memory`], [`virtual_memory`], [`kernels`], [`slots`] |
+//! | hand out memory, pages, kernels, slots for times | [`memory`], [`host_memory`], [`virtual_memory`], [`page_sharing`], [`kernels`], [`slots`] |
 //!
 //! # Not here
 //! What only one vendor has, and what its codes mean.
@@ -42,6 +42,7 @@ mod mappings;
 pub mod memory;
 mod modules;
 mod opened;
+pub mod page_sharing;
 mod placement;
 mod queue;
 mod semaphore;

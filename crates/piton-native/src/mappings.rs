@@ -59,6 +59,8 @@ struct Mapping {
 pub(crate) struct Pages<H> {
     pub(crate) raw: H,
     pub(crate) bytes: u64,
+    /// Whether it was made to be exported.
+    pub(crate) is_exportable: bool,
 }
 
 const fn unknown(range: DeviceRange) -> ErrorKind {
@@ -158,6 +160,23 @@ impl<H: Copy> Mappings<H> {
         let known = known.ok_or(ErrorKind::UnknownHandle { handle })?;
         known.is_struck_out = true;
         Ok(layout.unkept(handle))
+    }
+
+    /// Keeps physical memory from being given back until [`let_go`](Self::let_go), as a mapping would.
+    pub(crate) fn hold(&self, handle: u64) -> Result<Pages<H>, ErrorKind> {
+        let mut layout = self.0.lock();
+        let known = layout.handles.get_mut(&handle);
+        let known = known.filter(|known| !known.is_struck_out);
+        let known = known.ok_or(ErrorKind::UnknownHandle { handle })?;
+        known.mappings += 1;
+        Ok(known.pages)
+    }
+
+    /// What was held is needed no more; what nothing keeps any more is handed out to be given back.
+    pub(crate) fn let_go(&self, handle: u64) -> Option<Pages<H>> {
+        let mut layout = self.0.lock();
+        layout.handles.get_mut(&handle)?.mappings -= 1;
+        layout.unkept(handle)
     }
 
     /// Takes the place of a mapping, which is not ready until [`end_map`](Self::end_map).
@@ -358,8 +377,8 @@ mod tests {
             let books = Mappings::default();
             books.reserve(range(FIRST * PAGE, 8 * PAGE));
             books.reserve(range((FIRST + 8) * PAGE, 8 * PAGE));
-            let short = books.note_pages(Pages { raw: 1, bytes: PAGE });
-            let long = books.note_pages(Pages { raw: 2, bytes: 3 * PAGE });
+            let short = books.note_pages(pages(1, PAGE));
+            let long = books.note_pages(pages(2, 3 * PAGE));
             let mut model = vec![None; 16];
             for (id, step) in steps.into_iter().enumerate() {
                 match step {
@@ -378,12 +397,20 @@ mod tests {
         }
     }
 
+    fn pages(raw: u64, bytes: u64) -> Pages<u64> {
+        Pages {
+            raw,
+            bytes,
+            is_exportable: false,
+        }
+    }
+
     /// A reservation of eight pages at page 16, and two handles of one page.
     fn books() -> (Mappings<u64>, u64, u64) {
         let books = Mappings::default();
         books.reserve(range(16 * PAGE, 8 * PAGE));
-        let pages = |raw| Pages { raw, bytes: PAGE };
-        let (a, b) = (books.note_pages(pages(1)), books.note_pages(pages(2)));
+        let note = |raw| books.note_pages(pages(raw, PAGE));
+        let (a, b) = (note(1), note(2));
         (books, a, b)
     }
 
@@ -440,6 +467,20 @@ mod tests {
         assert_eq!(unmap(16), None, "it is mapped elsewhere");
         let given_back = unmap(18).map(|pages| pages.raw);
         assert_eq!(given_back, Some(1));
+    }
+
+    #[test]
+    fn memory_that_is_held_is_handed_out_when_it_is_let_go() {
+        let (books, a, b) = books();
+        assert_eq!(books.hold(a).unwrap().raw, 1);
+        assert_eq!(books.take_pages(a), Ok(None), "it is held");
+        assert!(matches!(
+            books.hold(a),
+            Err(ErrorKind::UnknownHandle { .. })
+        ));
+        assert_eq!(books.let_go(a).map(|pages| pages.raw), Some(1));
+        books.hold(b).unwrap();
+        assert_eq!(books.let_go(b), None, "nobody struck it out");
     }
 
     #[test]

@@ -85,6 +85,15 @@ pub fn create_queue<D: NativeDevice>(
             lowest: range.lowest.0,
         }));
     }
+    let most = device.info().limits.queue_commands;
+    if let Some(commands) = options.commands
+        && !(1..=most).contains(&commands)
+    {
+        return Err(error(ErrorKind::InvalidSize {
+            bytes: commands.into(),
+            maximum: most.into(),
+        }));
+    }
     if let Some(units) = options.compute_units {
         return Err(error(ErrorKind::InvalidIndex {
             index: units.0,

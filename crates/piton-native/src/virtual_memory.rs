@@ -91,7 +91,7 @@ pub trait NativePages: memory::NativeMemory {
 }
 
 /// A size that fits the granularity.
-fn check_size<D: NativePages>(
+pub(crate) fn check_size<D: NativePages>(
     device: &D,
     bytes: u64,
     operation: Operation,
@@ -109,7 +109,10 @@ fn check_size<D: NativePages>(
 }
 
 /// Gives back what nothing keeps any more.
-fn give_back<D: NativePages>(device: &D, pages: Option<Pages<D::Pages>>) -> Result<(), D::Status> {
+pub(crate) fn give_back<D: NativePages>(
+    device: &D,
+    pages: Option<Pages<D::Pages>>,
+) -> Result<(), D::Status> {
     let Some(pages) = pages else {
         return Ok(());
     };
@@ -177,7 +180,11 @@ pub fn create<D: NativePages>(device: &D, bytes: u64) -> Result<PhysicalHandle, 
     let raw = device
         .create_pages(bytes)
         .map_err(|status| memory::error(device, status, operation, bytes))?;
-    let handle = device.mappings().note_pages(Pages { raw, bytes });
+    let handle = device.mappings().note_pages(Pages {
+        raw,
+        bytes,
+        is_exportable: false,
+    });
     Ok(PhysicalHandle(handle))
 }
 

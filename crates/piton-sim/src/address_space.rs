@@ -11,7 +11,9 @@
 //! Each change first does what may fail, then writes the books, so a failure leaves them as they were.
 //! Offsets here are relative to the device's base address.
 
-use crate::{physical::PhysicalPages, physical::Run, window::Window};
+mod shared;
+
+use crate::{physical::PhysicalPages, physical::Run, shared_pages::SharedPages, window::Window};
 use piton_driver::{DevicePtr, DeviceRange, ErrorKind, PhysicalHandle};
 use std::{collections::BTreeMap, ptr::NonNull};
 
@@ -23,6 +25,8 @@ struct Handle {
     /// Never mapped yet: nobody can have written it.
     is_fresh: bool,
     is_destroyed: bool,
+    /// Where its bytes are, if not in the device's own memfd.
+    shared: Option<SharedPages>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -148,19 +152,22 @@ impl AddressSpace {
         };
         let runs = self.pages.take(bytes / self.geometry.page).ok_or(full)?;
         self.peak_pages = self.peak_pages.max(self.pages.total() - self.pages.free());
+        Ok(self.note(Handle {
+            runs,
+            bytes,
+            mappings: 0,
+            is_fresh: true,
+            is_destroyed: false,
+            shared: None,
+        }))
+    }
+
+    /// Notes a handle, by a number that no other had.
+    fn note(&mut self, made: Handle) -> PhysicalHandle {
         let handle = PhysicalHandle(self.next_handle);
         self.next_handle += 1;
-        self.handles.insert(
-            handle,
-            Handle {
-                runs,
-                bytes,
-                mappings: 0,
-                is_fresh: true,
-                is_destroyed: false,
-            },
-        );
-        Ok(handle)
+        self.handles.insert(handle, made);
+        handle
     }
 
     pub(crate) fn destroy(&mut self, handle: PhysicalHandle) -> Result<(), ErrorKind> {
@@ -414,7 +421,10 @@ impl AddressSpace {
             .get_mut(&handle)
             .ok_or(ErrorKind::UnknownHandle { handle: handle.0 })?;
         if let Some(window) = &self.window {
-            show_runs(window, offset, &found.runs, page)?;
+            match &found.shared {
+                Some(pages) => show_shared(window, offset, pages)?,
+                None => show_runs(window, offset, &found.runs, page)?,
+            }
             if let Some(poison) = self.poison
                 && found.is_fresh
             {
@@ -488,6 +498,15 @@ fn show_runs(window: &Window, offset: u64, runs: &[Run], page: u64) -> Result<()
         at += run.count * page;
     }
     Ok(())
+}
+
+#[expect(
+    unsafe_code,
+    reason = "shows pages where the books say nothing is mapped"
+)]
+fn show_shared(window: &Window, offset: u64, pages: &SharedPages) -> Result<(), ErrorKind> {
+    // SAFETY: as in `show_runs`.
+    unsafe { window.map_shared(offset, pages) }
 }
 
 #[expect(unsafe_code, reason = "hides pages that the contract says nobody uses")]

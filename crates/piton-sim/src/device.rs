@@ -8,8 +8,8 @@ use crate::{
 };
 use piton_driver::{
     ComputeUnits, Device, DeviceId, DeviceInfo, DeviceRange, DriverError, ErrorKind,
-    ExecutionTrace, Graphs, HostFunctions, HostMemory, Kernels, Memory, Operation, Peers,
-    PriorityRange, Queue, Queues, Semaphores, Timestamps, VirtualMemory,
+    ExecutionTrace, Graphs, HostFunctions, HostMemory, Kernels, Memory, Operation, PageSharing,
+    Peers, PriorityRange, Queue, Queues, Semaphores, Timestamps, VirtualMemory,
 };
 use piton_sync::atomic::Ordering;
 use std::{any::Any, ptr::NonNull, sync::Arc};
@@ -241,6 +241,12 @@ impl Device for SimDevice {
 
     fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
         self.core().config.has_virtual_memory.then_some(self)
+    }
+
+    /// Where bytes stand behind what is mapped.
+    fn page_sharing(&self) -> Option<&dyn PageSharing> {
+        let config = &self.core().config;
+        (config.has_virtual_memory && config.backing == Backing::Pages).then_some(self)
     }
 
     fn host_memory(&self) -> Option<&dyn HostMemory> {

@@ -100,6 +100,8 @@ mod ring;
 mod runner;
 mod semaphore;
 mod sequel;
+mod shared_pages;
+mod sharing;
 mod shield;
 mod stall;
 mod tally;

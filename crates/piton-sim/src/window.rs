@@ -2,21 +2,24 @@
 //!
 //! # Invariants
 //! 1. `base..base + bytes` is one mapping region that this value owns; every part of it is either a mapping
-//!    of the memfd or `PROT_NONE`. Parts are replaced with `MAP_FIXED`, never unmapped, so nothing else of the
+//!    of the memfd, or of shared pages, or `PROT_NONE`. Parts are replaced with `MAP_FIXED`, never unmapped, so nothing else of the
 //!    process can come to lie there.
 //! 2. The memfd has its full length and is sealed against shrinking, so a mapped byte never turns into SIGBUS.
 
 #![expect(unsafe_code, reason = "maps and unmaps pages at fixed addresses")]
 
-use crate::physical::Run;
+use crate::{
+    physical::Run,
+    shared_pages::{self, SharedPages},
+};
 use piton_driver::ErrorKind;
 use rustix::{
-    fs::{FallocateFlags, MemfdFlags, SealFlags},
+    fs::FallocateFlags,
     io::Errno,
     mm::{MapFlags, ProtFlags},
 };
 use std::{
-    os::fd::OwnedFd,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     ptr::{self, NonNull},
 };
 
@@ -37,11 +40,7 @@ unsafe impl Sync for Window {}
 impl Window {
     /// A window of `bytes` bytes, nothing mapped, over `capacity` bytes of pages not yet backed.
     pub(crate) fn new(bytes: usize, capacity: u64) -> Result<Self, ErrorKind> {
-        let pages =
-            rustix::fs::memfd_create("piton-sim", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-                .map_err(system)?;
-        rustix::fs::ftruncate(&pages, capacity).map_err(system)?;
-        rustix::fs::fcntl_add_seals(&pages, SealFlags::SHRINK | SealFlags::GROW).map_err(system)?;
+        let pages = shared_pages::sealed(capacity)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: without MAP_FIXED the kernel picks a range that nothing uses.
         let base = unsafe {
@@ -67,23 +66,49 @@ impl Window {
     /// # Safety
     /// Nobody uses the bytes at `offset` now: what was seen there is replaced.
     pub(crate) unsafe fn map(&self, offset: u64, run: Run, page: u64) -> Result<(), ErrorKind> {
-        let bytes = self.range(offset, run.count * page)?;
+        // SAFETY: the caller's promise; the memfd is sealed (invariant 2).
+        unsafe {
+            self.show(
+                offset,
+                run.count * page,
+                self.pages.as_fd(),
+                run.first * page,
+            )
+        }
+    }
+
+    /// Shows pages of their own at `offset`.
+    ///
+    /// # Safety
+    /// As [`map`](Self::map).
+    pub(crate) unsafe fn map_shared(
+        &self,
+        offset: u64,
+        pages: &SharedPages,
+    ) -> Result<(), ErrorKind> {
+        // SAFETY: the caller's promise; shared pages are sealed too.
+        unsafe { self.show(offset, pages.bytes(), pages.as_fd(), 0) }
+    }
+
+    /// Shows `bytes` bytes of a memfd from `first` on at `offset`.
+    ///
+    /// # Safety
+    /// As [`map`](Self::map); the memfd is as long and sealed against shrinking.
+    unsafe fn show(
+        &self,
+        offset: u64,
+        bytes: u64,
+        pages: BorrowedFd<'_>,
+        first: u64,
+    ) -> Result<(), ErrorKind> {
+        let bytes = self.range(offset, bytes)?;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         let at = self.at(offset).ok_or(ErrorKind::System { errno: 0 })?;
         // SAFETY: `range` checked that the whole range lies in the window, which this value owns
         // (invariant 1); the caller promises that nobody uses it.
-        unsafe {
-            rustix::mm::mmap(
-                at.as_ptr().cast(),
-                bytes,
-                prot,
-                flags,
-                &self.pages,
-                run.first * page,
-            )
-        }
-        .map_err(mapping)?;
+        unsafe { rustix::mm::mmap(at.as_ptr().cast(), bytes, prot, flags, pages, first) }
+            .map_err(mapping)?;
         Ok(())
     }
 

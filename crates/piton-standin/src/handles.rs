@@ -36,6 +36,15 @@ impl<O> Handles<O> {
         self.things.remove(&handle).ok_or(self.bad)
     }
 
+    /// Puts another thing behind a handle.
+    ///
+    /// # Errors
+    /// The code of a bad handle.
+    pub fn replace(&mut self, handle: usize, thing: O) -> Answer<()> {
+        *self.things.get_mut(&handle).ok_or(self.bad)? = thing;
+        Ok(())
+    }
+
     /// What `find` sees in the thing of this handle.
     ///
     /// # Errors

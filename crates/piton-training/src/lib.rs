@@ -15,7 +15,7 @@
 //! |---|---|
 //! | what each kernel takes, on every backend | [`signatures`] and the tilings |
 //! | them as functions, for simulated devices | [`simulated::module`] |
-//! | them as text, for a vendor's compiler | [`OPENCL_C`], [`PTX`] |
+//! | them as text, for a vendor's compiler | [`OPENCL_C`], [`CUDA_C`], [`PTX`] |
 
 pub mod simulated;
 
@@ -24,6 +24,12 @@ use piton_driver::{Parameter, Signature};
 
 /// The kernels in OpenCL C. A block is a work group of one item.
 pub const OPENCL_C: &str = include_str!("training.cl");
+
+/// The kernels in CUDA C, for NVIDIA's compiler with [`CUDA_OPTIONS`].
+pub const CUDA_C: &str = include_str!("training.cu");
+
+/// What NVIDIA's compiler is to be told: that each operation is rounded for itself, as it is in [`PTX`].
+pub const CUDA_OPTIONS: &[&str] = &["--fmad=false"];
 
 /// The kernels in PTX, which clang made of the CUDA C beside it (`cargo xtask ptx` compares). The threads of a block share its
 /// elements, so there may be any number of them; [`PTX_THREADS`] suit the sizes of the training.

@@ -1,11 +1,27 @@
 // The kernels of the training in CUDA C. The same work as the functions for the simulated device, block by block: a
 // block owns some rows (or elements) of the result and writes no others, and its threads share them.
 //
-// No headers and no library: what clang knows of the language is enough, and `cargo xtask ptx` says how the PTX beside
-// this file is made of it. Every operation is rounded as IEEE 754 says, so the results are the same on every device.
+// No headers and no library: what the compilers know of the language is enough. NVIDIA's builds it at run time (NVRTC, with
+// `--fmad=false`) where it is installed; `cargo xtask ptx` says how clang made the PTX beside this file of it. Every
+// operation is rounded as IEEE 754 says, so the results are the same on every device, whoever compiled it.
 
+#ifdef __CUDACC_RTC__
+#define KERNEL extern "C" __global__ void
+#define DEVICE static __device__ inline
+#define BLOCK blockIdx.x
+#define THREAD threadIdx.x
+#define THREADS blockDim.x
+#define MULTIPLY_ADD __fmaf_rn
+#define INFINITE __int_as_float(0x7f800000)
+#else
 #define KERNEL extern "C" __attribute__((global)) void
 #define DEVICE static __attribute__((device)) inline
+#define BLOCK __nvvm_read_ptx_sreg_ctaid_x()
+#define THREAD __nvvm_read_ptx_sreg_tid_x()
+#define THREADS __nvvm_read_ptx_sreg_ntid_x()
+#define MULTIPLY_ADD __builtin_fmaf
+#define INFINITE __builtin_huge_valf()
+#endif
 
 typedef unsigned int uint;
 
@@ -14,9 +30,9 @@ struct RowTiling { uint rows, columns, rows_per_block, is_hidden; };
 struct ElementTiling { uint elements, elements_per_block; };
 struct UpdateTiling { ElementTiling tiling; float devices, momentum, rate; };
 
-DEVICE uint block() { return __nvvm_read_ptx_sreg_ctaid_x(); }
-DEVICE uint thread() { return __nvvm_read_ptx_sreg_tid_x(); }
-DEVICE uint threads() { return __nvvm_read_ptx_sreg_ntid_x(); }
+DEVICE uint block() { return BLOCK; }
+DEVICE uint thread() { return THREAD; }
+DEVICE uint threads() { return THREADS; }
 DEVICE uint least(uint a, uint b) { return a < b ? a : b; }
 
 // The first of the rows that this block owns, and the one after its last.
@@ -26,28 +42,28 @@ DEVICE uint last_of(uint rows, uint rows_per_block) { return least(first_of(rows
 // e to the power of a number from -1 to 1, less one: the series, whose next term is below 3e-9.
 DEVICE float exponential_less_one(float x) {
     float sum = 1.0f / 39916800.0f;
-    sum = __builtin_fmaf(sum, x, 1.0f / 3628800.0f);
-    sum = __builtin_fmaf(sum, x, 1.0f / 362880.0f);
-    sum = __builtin_fmaf(sum, x, 1.0f / 40320.0f);
-    sum = __builtin_fmaf(sum, x, 1.0f / 5040.0f);
-    sum = __builtin_fmaf(sum, x, 1.0f / 720.0f);
-    sum = __builtin_fmaf(sum, x, 1.0f / 120.0f);
-    sum = __builtin_fmaf(sum, x, 1.0f / 24.0f);
-    sum = __builtin_fmaf(sum, x, 1.0f / 6.0f);
-    sum = __builtin_fmaf(sum, x, 0.5f);
-    return __builtin_fmaf(sum * x, x, x);
+    sum = MULTIPLY_ADD(sum, x, 1.0f / 3628800.0f);
+    sum = MULTIPLY_ADD(sum, x, 1.0f / 362880.0f);
+    sum = MULTIPLY_ADD(sum, x, 1.0f / 40320.0f);
+    sum = MULTIPLY_ADD(sum, x, 1.0f / 5040.0f);
+    sum = MULTIPLY_ADD(sum, x, 1.0f / 720.0f);
+    sum = MULTIPLY_ADD(sum, x, 1.0f / 120.0f);
+    sum = MULTIPLY_ADD(sum, x, 1.0f / 24.0f);
+    sum = MULTIPLY_ADD(sum, x, 1.0f / 6.0f);
+    sum = MULTIPLY_ADD(sum, x, 0.5f);
+    return MULTIPLY_ADD(sum * x, x, x);
 }
 
 // e to the power of a number: a power of two, times what is left. Below -87 it is zero, above 88 infinite.
 DEVICE float exponential(float x) {
     if (x < -87.0f) return 0.0f;
-    if (x > 88.0f) return __builtin_huge_valf();
+    if (x > 88.0f) return INFINITE;
     int power = (int)(x * 1.44269504f + (x < 0.0f ? -0.5f : 0.5f));
     // ln 2 in two parts, the first of which has so few digits that its product with a power is exact.
-    float rest = __builtin_fmaf((float)power, -0.693145752f, x);
-    rest = __builtin_fmaf((float)power, -1.42860677e-6f, rest);
+    float rest = MULTIPLY_ADD((float)power, -0.693145752f, x);
+    rest = MULTIPLY_ADD((float)power, -1.42860677e-6f, rest);
     union { int bits; float value; } two = { (power + 127) << 23 };
-    return __builtin_fmaf(two.value, exponential_less_one(rest), two.value);
+    return MULTIPLY_ADD(two.value, exponential_less_one(rest), two.value);
 }
 
 // The logarithm of a positive number: of its power of two, and of the factor near one by the series of the inverse of tanh.
@@ -61,12 +77,12 @@ DEVICE float logarithm(float x) {
     }
     float ratio = (factor.value - 1.0f) / (factor.value + 1.0f), square = ratio * ratio;
     float sum = 1.0f / 11.0f;
-    sum = __builtin_fmaf(sum, square, 1.0f / 9.0f);
-    sum = __builtin_fmaf(sum, square, 1.0f / 7.0f);
-    sum = __builtin_fmaf(sum, square, 1.0f / 5.0f);
-    sum = __builtin_fmaf(sum, square, 1.0f / 3.0f);
-    float small = __builtin_fmaf(2.0f * ratio * square, sum, 2.0f * ratio);
-    return __builtin_fmaf((float)power, 0.693145752f, __builtin_fmaf((float)power, 1.42860677e-6f, small));
+    sum = MULTIPLY_ADD(sum, square, 1.0f / 9.0f);
+    sum = MULTIPLY_ADD(sum, square, 1.0f / 7.0f);
+    sum = MULTIPLY_ADD(sum, square, 1.0f / 5.0f);
+    sum = MULTIPLY_ADD(sum, square, 1.0f / 3.0f);
+    float small = MULTIPLY_ADD(2.0f * ratio * square, sum, 2.0f * ratio);
+    return MULTIPLY_ADD((float)power, 0.693145752f, MULTIPLY_ADD((float)power, 1.42860677e-6f, small));
 }
 
 DEVICE float hyperbolic_tangent(float x) {
@@ -105,7 +121,7 @@ KERNEL softmax_loss(float *scores, const uint *labels, float *losses, RowTiling 
     uint last = last_of(t.rows, t.rows_per_block);
     for (uint row = first_of(t.rows, t.rows_per_block) + thread(); row < last; row += threads()) {
         float *values = scores + row * t.columns;
-        float largest = -__builtin_huge_valf(), total = 0.0f;
+        float largest = -INFINITE, total = 0.0f;
         for (uint kind = 0; kind < t.columns; kind++) largest = values[kind] > largest ? values[kind] : largest;
         for (uint kind = 0; kind < t.columns; kind++) {
             values[kind] = exponential(values[kind] - largest);

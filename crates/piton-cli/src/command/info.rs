@@ -137,6 +137,7 @@ fn facts(device: &dyn Device) -> Result<DeviceFacts, DriverError> {
     let info = device.info();
     let abilities = [
         ("virtual memory", device.virtual_memory().is_some()),
+        ("page sharing", device.page_sharing().is_some()),
         ("host memory", device.host_memory().is_some()),
         ("host functions", device.host_functions().is_some()),
         ("semaphores", device.semaphores().is_some()),

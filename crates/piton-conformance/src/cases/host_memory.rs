@@ -1,18 +1,19 @@
 //! Host memory that the device copies from and to.
 
 use crate::{
-    drive::{HostBuffer, send, send_pageable, unregister_stranger, with_registered},
+    drive::{HostBuffer, launch, send, send_pageable, unregister_stranger, with_registered},
     outcome::{Checked, Failure, accepted, ensure, ensure_eq, refused},
     stage::{Stage, finish},
-    subject::Subject,
+    subject::{Subject, TestKernels},
 };
-use piton_driver::{ErrorKind, HostMemoryOptions};
+use piton_driver::{ErrorKind, Grid, HostMemoryOptions};
 
 cases! { "host memory":
     host_sizes_of_zero_and_too_much_are_refused [HostMemory],
     host_allocations_are_zeroed_and_disjoint [HostMemory],
     freed_host_memory_comes_back_zeroed [HostMemory],
     pageable_memory_is_refused_in_copies [HostMemory],
+    kernels_reach_host_memory_where_the_device_says_so [HostMemory],
     registered_memory_is_usable_until_unregistered [HostMemory],
     memory_that_is_not_registered_is_not_unregistered [HostMemory],
 }
@@ -31,6 +32,20 @@ fn host_sizes_of_zero_and_too_much_are_refused(subject: &Subject) -> Checked {
         refused(result, is_reason, "impossible sizes are refused")?;
     }
     Ok(())
+}
+
+fn kernels_reach_host_memory_where_the_device_says_so(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let words = TestKernels::BLOCK as usize;
+    let host = stage.host(&vec![1; words])?;
+    let Some(seen) = host.on_device() else {
+        return Ok(());
+    };
+    let (queue, add) = (stage.queue()?, stage.kernel(TestKernels::ADD)?);
+    accepted(launch(&queue, &add, Grid::linear(1), &[&seen], 2))?;
+    finish(&queue)?;
+    drop(seen);
+    ensure_eq(host.words()?, vec![3; words], "it is the same memory")
 }
 
 fn host_allocations_are_zeroed_and_disjoint(subject: &Subject) -> Checked {

@@ -6,7 +6,7 @@ use crate::{
     stage::{Stage, end, finish},
     subject::{Subject, TestKernels},
 };
-use piton_driver::{Admission, ErrorKind, Grid, Position, SignalledBy, WaitOutcome};
+use piton_driver::{Admission, ErrorKind, Grid, Position, QueueOptions, SignalledBy, WaitOutcome};
 use std::time::Instant;
 
 cases! { "queues":
@@ -20,6 +20,8 @@ cases! { "queues":
     a_position_never_given_out_is_unknown [],
     a_wait_gives_up_at_its_deadline [Semaphores],
     a_full_queue_says_so_and_has_room_again [Semaphores],
+    a_queue_holds_as_many_commands_as_it_was_asked_to [],
+    more_commands_than_a_device_allows_are_refused [],
     a_queue_nobody_waits_for_runs_by_itself [],
     flushing_starts_and_does_not_wait [Semaphores],
 }
@@ -229,6 +231,51 @@ fn a_full_queue_says_so_and_has_room_again(subject: &Subject) -> Checked {
     let position = accepted(fill_word(&queue, &buffer, 2))?;
     ensure_eq(position.get(), limit + 1, "positions go on")?;
     finish(&queue)
+}
+
+fn holding(commands: u32) -> QueueOptions {
+    QueueOptions {
+        commands: Some(commands),
+        ..QueueOptions::default()
+    }
+}
+
+fn a_queue_holds_as_many_commands_as_it_was_asked_to(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let most = stage.device.info().limits.queue_commands;
+    for commands in [1, 5, most] {
+        let queue = stage.device.queues().create(&holding(commands))?;
+        let at_most = u64::from(commands).next_power_of_two();
+        ensure(
+            queue.capacity() >= commands.into(),
+            "there is room for them",
+        )?;
+        ensure(queue.capacity() <= at_most, "up to a power of two")?;
+    }
+    let usual = stage.queue()?.capacity();
+    ensure(
+        (1..=u64::from(most)).contains(&usual),
+        "a queue that says nothing is within the limit",
+    )
+}
+
+fn more_commands_than_a_device_allows_are_refused(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let most = stage.device.info().limits.queue_commands;
+    let too_many = most.checked_add(1);
+    for commands in [Some(0), too_many, Some(u32::MAX)].into_iter().flatten() {
+        if commands == most {
+            continue;
+        }
+        let (bytes, maximum) = (commands.into(), most.into());
+        let invalid = ErrorKind::InvalidSize { bytes, maximum };
+        refused(
+            stage.device.queues().create(&holding(commands)),
+            |kind| *kind == invalid,
+            "a number of commands is never clamped",
+        )?;
+    }
+    Ok(())
 }
 
 fn a_queue_nobody_waits_for_runs_by_itself(subject: &Subject) -> Checked {

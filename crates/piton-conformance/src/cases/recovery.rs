@@ -17,6 +17,7 @@ use std::{panic::Location, sync::Arc};
 cases! { "recovery":
     a_panic_spreads_to_who_waits_for_it [HostFunctions HostMemory],
     a_wait_that_was_there_before_the_panic_fails_too [HostFunctions Semaphores],
+    a_failure_says_where_it_was_submitted [HostFunctions],
     what_only_comes_after_a_panic_runs [HostFunctions HostMemory],
     a_queue_that_panicked_gives_no_signal [HostFunctions Semaphores],
     a_skipped_wait_ends_behind_what_it_waits_for [HostFunctions Semaphores],
@@ -85,6 +86,19 @@ fn a_panic_spreads_to_who_waits_for_it(subject: &Subject) -> Checked {
     let earlier = stage.queue()?;
     accepted(earlier.wait_for(&*chain[0], good))?;
     finish(&earlier)
+}
+
+fn a_failure_says_where_it_was_submitted(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let queue = stage.queue()?;
+    let position = panics(&stage, &queue)?;
+    end(&queue, position)?;
+    let failure = queue.failure();
+    let missing = || Failure::new("the queue failed", "it did not");
+    // As far as the driver knows.
+    let origin = failure.ok_or_else(missing)?.origin;
+    let file = origin.map_or(file!(), |origin| origin.file());
+    ensure_eq(file, file!(), "the place is the program's")
 }
 
 fn a_wait_that_was_there_before_the_panic_fails_too(subject: &Subject) -> Checked {

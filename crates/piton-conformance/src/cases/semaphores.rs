@@ -14,6 +14,7 @@ cases! { "semaphores":
     a_wait_after_its_signal_does_not_hold [Semaphores],
     a_signal_comes_after_the_work_before_it [Semaphores HostMemory],
     a_queue_does_not_lower_a_semaphore [Semaphores],
+    only_queues_raise_what_is_for_queues [Semaphores],
     queues_meet_at_a_semaphore_without_the_host [Semaphores HostMemory],
     queues_and_semaphores_of_another_driver_are_foreign [Semaphores],
 }
@@ -43,6 +44,24 @@ fn a_semaphore_only_grows(subject: &Subject) -> Checked {
     }
     semaphore.signal(u64::MAX)?;
     ensure_eq(semaphore.value(), u64::MAX, "a semaphore holds any number")
+}
+
+fn only_queues_raise_what_is_for_queues(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let semaphore = semaphores(&stage)?.create(3, SignalledBy::Queues)?;
+    for value in [0, 3, 4] {
+        refused(
+            semaphore.signal(value),
+            |kind| *kind == ErrorKind::NotForHost,
+            "the host may not raise it",
+        )?;
+    }
+    ensure_eq(semaphore.value(), 3, "what is refused changes nothing")?;
+    let (first, second) = (stage.queue()?, stage.queue()?);
+    accepted(first.signal_semaphore(&semaphore, 4))?;
+    accepted(second.wait_semaphore(&semaphore, 4))?;
+    finish(&second)?;
+    ensure_eq(semaphore.value(), 4, "a queue raised it")
 }
 
 fn a_wait_may_come_before_its_signal(subject: &Subject) -> Checked {

@@ -26,7 +26,7 @@ pub(super) fn is_mapped(kind: &ErrorKind) -> bool {
     matches!(kind, ErrorKind::AlreadyMapped { .. })
 }
 
-fn is_unknown_handle(kind: &ErrorKind) -> bool {
+pub(super) fn is_unknown_handle(kind: &ErrorKind) -> bool {
     matches!(kind, ErrorKind::UnknownHandle { .. })
 }
 

@@ -70,6 +70,8 @@ pub(crate) const LOCATION_DEVICE: c_uint = 1;
 pub(crate) const ALLOCATION_PINNED: c_uint = 1;
 /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
 pub(crate) const ACCESS_READ_WRITE: c_uint = 3;
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+pub(crate) const DESCRIPTOR: c_uint = 1;
 /// `CU_MEM_ALLOC_GRANULARITY_MINIMUM`.
 pub(crate) const GRANULARITY_MINIMUM: c_uint = 0;
 /// `CU_MEM_ALLOC_GRANULARITY_RECOMMENDED`.
@@ -99,8 +101,11 @@ pub(crate) enum Attribute {
     PciDevice = 34,
     UnifiedAddressing = 41,
     PciDomain = 50,
+    CapabilityMajor = 75,
+    CapabilityMinor = 76,
     StreamPriorities = 78,
     VirtualMemory = 102,
+    DescriptorHandles = 103,
     MemoryOperations64 = 122,
     HostNumaNode = 134,
 }

@@ -13,7 +13,7 @@ use super::{
     symbols::VirtualMemory,
 };
 use crate::status::Status;
-use std::{ptr, ptr::NonNull};
+use std::{ffi::c_uint, ptr, ptr::NonNull};
 
 /// Sizes as CUDA takes them. What does not fit is refused by it.
 fn size(bytes: u64) -> usize {
@@ -113,11 +113,11 @@ impl Context {
         Ok(address)
     }
 
-    /// What physical memory of this device is asked for with.
-    fn properties(&self) -> MemoryProperties {
+    /// What physical memory of this device is asked for with; `handle_types` is what of it other processes may be sent.
+    fn properties(&self, handle_types: c_uint) -> MemoryProperties {
         MemoryProperties {
             kind: ALLOCATION_PINNED,
-            handle_types: 0,
+            handle_types,
             location: location(self.device()),
             windows_handle: ptr::null_mut(),
             flags: [0; 8],
@@ -133,7 +133,7 @@ impl Context {
 
     /// What sizes and addresses of mappings are multiples of: the least that works, and what is recommended.
     pub(crate) fn granularity(&self) -> Called<(u64, u64)> {
-        let properties = self.properties();
+        let properties = self.properties(0);
         let ask = |which| {
             let mut bytes = 0_usize;
             self.pages(|api| {
@@ -170,7 +170,16 @@ impl Context {
 
     /// Physical memory that is mapped nowhere.
     pub(crate) fn create_pages(&self, bytes: u64) -> Called<MemoryHandle> {
-        let (mut handle, properties) = (0, self.properties());
+        self.create_pages_for(bytes, 0)
+    }
+
+    /// The same, of which other processes may be sent handles of these types.
+    pub(super) fn create_pages_for(
+        &self,
+        bytes: u64,
+        handle_types: c_uint,
+    ) -> Called<MemoryHandle> {
+        let (mut handle, properties) = (0, self.properties(handle_types));
         self.pages(|api| {
             // SAFETY: a place of the right type, and properties that live through the call.
             unsafe { (api.create)(&raw mut handle, size(bytes), &raw const properties, 0) }

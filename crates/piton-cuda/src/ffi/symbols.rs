@@ -93,6 +93,11 @@ piton_native::entry_points! {
         unmap "cuMemUnmap" (DeviceAddress, Size) -> Code;
         set_access "cuMemSetAccess" (DeviceAddress, Size, *const MemoryAccess, Size) -> Code;
     }
+    /// Pages that other processes map too.
+    PageSharing {
+        export "cuMemExportToShareableHandle" (*mut c_void, MemoryHandle, c_uint, u64) -> Code;
+        import "cuMemImportFromShareableHandle" (*mut MemoryHandle, *mut c_void, c_uint) -> Code;
+    }
     /// Other devices' memory.
     Peers {
         can_access "cuDeviceCanAccessPeer" (*mut c_int, Device, Device) -> Code;
@@ -120,6 +125,7 @@ pub(crate) struct Api {
     _library: Library,
     pub(crate) core: Core,
     pub(crate) virtual_memory: Option<VirtualMemory>,
+    pub(crate) page_sharing: Option<PageSharing>,
     pub(crate) peers: Option<Peers>,
     pub(crate) priorities: Option<Priorities>,
     pub(crate) counters: Option<MemoryCounters>,
@@ -150,6 +156,11 @@ impl Api {
             virtual_memory: found(
                 VirtualMemory::of(&library),
                 Ability::VirtualMemory,
+                &mut missing,
+            ),
+            page_sharing: found(
+                PageSharing::of(&library),
+                Ability::PageSharing,
                 &mut missing,
             ),
             peers: found(Peers::of(&library), Ability::Peers, &mut missing),

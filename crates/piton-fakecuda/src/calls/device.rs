@@ -52,8 +52,11 @@ fn attribute(which: c_int, device: c_int) -> Answer<c_int> {
         33 => Ok(pci(device)?.bus.into()),
         34 => Ok(pci(device)?.device.into()),
         50 => number(pci(device)?.domain.into()),
-        // Unified addresses, priorities, virtual memory, counters of 64 bits.
-        41 | 78 | 102 | 122 => index(device).map(|_| 1),
+        // What code can be made for: 8.0.
+        75 => index(device).map(|_| 8),
+        76 => index(device).map(|_| 0),
+        // Unified addresses, priorities, virtual memory, descriptors of it, counters of 64 bits.
+        41 | 78 | 102 | 103 | 122 => index(device).map(|_| 1),
         // The NUMA node: none.
         134 => index(device).map(|_| -1),
         _ => Err(INVALID_VALUE),

@@ -7,13 +7,16 @@
 
 use crate::world::{self, CODES, INVALID_VALUE};
 use piton_driver::{
-    DevicePtr, DeviceRange, HostAllocation, HostMemory, HostMemoryOptions, VirtualMemory,
+    DevicePtr, DeviceRange, ExportedPages, HostAllocation, HostMemory, HostMemoryOptions,
+    PageSharing, PhysicalHandle, VirtualMemory,
 };
 use piton_standin::{Answer, Context, Mapping};
 use piton_sync::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::{c_int, c_uint, c_void},
+    fs::File,
+    os::fd::{BorrowedFd, IntoRawFd},
     ptr::NonNull,
 };
 
@@ -44,6 +47,9 @@ pub struct Access {
     flags: c_uint,
 }
 
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+const DESCRIPTOR: c_uint = 1;
+
 // GLOBAL: page-locked memory is known to every context of the process. Sizes by start.
 static HOST: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
@@ -53,6 +59,17 @@ fn host(context: &Context) -> Answer<&dyn HostMemory> {
 
 fn pages(context: &Context) -> Answer<&dyn VirtualMemory> {
     context.device.virtual_memory().ok_or(INVALID_VALUE)
+}
+
+fn sharing(context: &Context) -> Answer<&dyn PageSharing> {
+    context.device.page_sharing().ok_or(INVALID_VALUE)
+}
+
+/// Notes physical memory, by the library's handle.
+fn note(context: &Context, pages: PhysicalHandle, bytes: u64) -> u64 {
+    let handle = pages.0.wrapping_add(0x1000);
+    context.content.lock().pages.insert(handle, (pages, bytes));
+    handle
 }
 
 fn range(address: u64, bytes: usize) -> DeviceRange {
@@ -66,14 +83,15 @@ fn start(host: *mut c_void) -> Answer<NonNull<u8>> {
     NonNull::new(host.cast()).ok_or(INVALID_VALUE)
 }
 
-/// What is asked for must be pinned memory of the current device.
-fn check(context: &Context, properties: *const Properties) -> Answer<()> {
+/// What is asked for must be pinned memory of the current device, which goes to other processes not at all or as descriptors:
+/// what for.
+fn check(context: &Context, properties: *const Properties) -> Answer<c_uint> {
     // SAFETY: the caller of the entry point gives properties, or null.
     let properties = unsafe { properties.as_ref() }.ok_or(INVALID_VALUE)?;
     let is_own = u32::try_from(properties.location.id) == Ok(context.id.0);
     let is_pinned = (properties.kind, properties.location.kind) == (1, 1);
-    if is_own && is_pinned {
-        Ok(())
+    if is_own && is_pinned && properties.handle_types <= DESCRIPTOR {
+        Ok(properties.handle_types)
     } else {
         Err(INVALID_VALUE)
     }
@@ -220,15 +238,46 @@ piton_standin::entry_points! {
     /// `cuMemCreate`.
     cuMemCreate(handle: *mut u64, bytes: usize, properties: *const Properties, flags: u64) fills(handle) {
         let context = world::current()?;
-        check(&context, properties)?;
+        let handle_types = check(&context, properties)?;
         if flags != 0 {
             return Err(INVALID_VALUE);
         }
-        let created = pages(&context)?.create(bytes as u64);
+        let created = match handle_types {
+            DESCRIPTOR => sharing(&context)?.create(bytes as u64),
+            _ => pages(&context)?.create(bytes as u64),
+        };
         let created = created.map_err(|error| CODES.of(&error))?;
-        let handle = created.0.wrapping_add(0x1000);
-        context.content.lock().pages.insert(handle, (created, bytes as u64));
-        Ok((handle,))
+        Ok((note(&context, created, bytes as u64),))
+    }
+
+    /// `cuMemExportToShareableHandle`: of what was made for it.
+    cuMemExportToShareableHandle(place: *mut c_int, handle: u64, kind: c_uint, flags: u64) fills(place) {
+        let context = world::current()?;
+        let known = context.content.lock().pages.get(&handle).copied();
+        let (pages, _) = known.filter(|_| (kind, flags) == (DESCRIPTOR, 0)).ok_or(INVALID_VALUE)?;
+        match sharing(&context)?.export(pages) {
+            Ok(ExportedPages::Descriptor(descriptor)) => Ok((descriptor.into_raw_fd(),)),
+            _ => Err(INVALID_VALUE),
+        }
+    }
+
+    /// `cuMemImportFromShareableHandle`: the descriptor stays the caller's.
+    cuMemImportFromShareableHandle(handle: *mut u64, descriptor: *mut c_void, kind: c_uint) fills(handle) {
+        let context = world::current()?;
+        if kind != DESCRIPTOR {
+            return Err(INVALID_VALUE);
+        }
+        let descriptor = c_int::try_from(descriptor.addr()).map_err(|_| INVALID_VALUE)?;
+        // SAFETY: the caller has it open.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let copy = descriptor.try_clone_to_owned().map_err(|_| INVALID_VALUE)?;
+        // How long it is the real one knows of its own memory.
+        let file = File::from(copy);
+        let bytes = file.metadata().map_err(|_| INVALID_VALUE)?.len();
+        let exported = ExportedPages::Descriptor(file.into());
+        let imported = sharing(&context)?.import(&exported, bytes);
+        let imported = imported.map_err(|error| CODES.of(&error))?;
+        Ok((note(&context, imported, bytes),))
     }
 
     /// `cuMemRelease`.

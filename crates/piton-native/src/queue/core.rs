@@ -56,7 +56,7 @@ impl<D: NativeDevice> Core<D> {
             place,
             priority: options.priority,
             label: options.label.clone(),
-            capacity: options.commands.unwrap_or(most).clamp(1, most).into(),
+            capacity: options.commands.unwrap_or(most).into(),
             submitted: AtomicU64::new(0),
             completed: AtomicU64::new(0),
             state: Mutex::new(State::new(options.on_failure)),
