@@ -16,6 +16,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Bytes of a class that a thread keeps: as configured by default, few, none.
+const MAGAZINES: [u64; 3] = [32 << 20, 1 << 20, 0];
+
 /// What one trace came to. Sizes are bytes.
 #[derive(Default)]
 struct Waste {
@@ -43,10 +46,11 @@ impl Waste {
     }
 }
 
-/// Replays a trace, one line a request: `a,NAME,BYTES,STREAM` or `f,NAME,STREAM`.
-fn replay(lines: &str) -> Waste {
+/// Replays a trace, one line a request: `a,NAME,BYTES,STREAM` or `f,NAME,STREAM`. The thread keeps so many bytes of a class.
+fn replay(lines: &str, magazine_bytes: u64) -> Waste {
     let config = PinnedPoolConfig {
         cap_bytes: 1 << 44,
+        magazine_bytes,
         ..PinnedPoolConfig::default()
     };
     let pool = pool(config);
@@ -111,9 +115,13 @@ pub(crate) fn table(folder: &Path) -> Table {
         "above 32 MiB: a page or more",
         "at the peak: blocks, % above live",
         "peak held, % above peak live",
+        "a thread keeps 1 MiB of a class",
+        "it keeps none",
     ]);
     for path in traces(folder) {
-        let waste = replay(&read(&path).expect("a readable trace"));
+        let lines = read(&path).expect("a readable trace");
+        let [waste, few, none] = MAGAZINES.map(|bytes| replay(&lines, bytes));
+        let held = |waste: &Waste| per_cent(waste.peak_held - waste.peak_live, waste.peak_live);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         table.add_row([
             name.split('.').next().unwrap_or_default().to_owned(),
@@ -122,7 +130,9 @@ pub(crate) fn table(folder: &Path) -> Table {
             waste.over_a_quarter.to_string(),
             waste.over_a_page.to_string(),
             per_cent(waste.peak_taken - waste.peak_live, waste.peak_live),
-            per_cent(waste.peak_held - waste.peak_live, waste.peak_live),
+            held(&waste),
+            held(&few),
+            held(&none),
         ]);
     }
     table

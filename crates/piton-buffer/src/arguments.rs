@@ -1,6 +1,11 @@
 //! The arguments of a launch: collected in order, checked against the kernel's signature, packed.
 
-use crate::{BufferError, device_memory::DeviceMemory, stream::Use};
+use crate::{
+    BufferError,
+    device_memory::DeviceMemory,
+    host_view::HostMemory,
+    stream::{Memory, Use},
+};
 use bytemuck::Pod;
 use piton_driver::{Access, Parameter, Signature};
 use piton_graph::PrivateChunk;
@@ -15,6 +20,8 @@ const INLINE_BYTES: usize = 128;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Holder<'a> {
     Buffer(&'a DeviceMemory),
+    /// Page-locked memory that the kernel reaches in place.
+    Host(&'a HostMemory),
     /// Memory of the graph that the launch becomes a node of.
     Scratch(PrivateChunk),
 }
@@ -68,12 +75,14 @@ impl<'a> Arguments<'a> {
 
     /// The buffers that arguments name.
     pub(crate) fn uses(&self) -> SmallVec<[Use<'a>; INLINE_ARGUMENTS]> {
-        let used = |(named, access): (Named<'a>, Access)| match named.holder {
-            Holder::Buffer(memory) => Some(Use {
-                memory,
-                kind: access.into(),
-            }),
-            Holder::Scratch(_) => None,
+        let used = |(named, access): (Named<'a>, Access)| {
+            let memory = match named.holder {
+                Holder::Buffer(memory) => Memory::Device(memory),
+                Holder::Host(memory) => Memory::Host(memory),
+                Holder::Scratch(_) => return None,
+            };
+            let kind = access.into();
+            Some(Use { memory, kind })
         };
         self.named().filter_map(used).collect()
     }

@@ -6,7 +6,7 @@
 )]
 
 use crate::{
-    BufferError, DeviceSlice, DeviceSliceMut, Stream,
+    BufferError, DeviceSlice, DeviceSliceMut, HostView, Stream,
     arguments::{Arguments, Packed},
 };
 use bytemuck::Pod;
@@ -49,6 +49,18 @@ impl<'a> KernelLaunch<'a> {
         self
     }
 
+    /// The next argument: page-locked memory the kernel reads in place.
+    pub fn read_host<T: Pod>(mut self, memory: &'a HostView<T>) -> Self {
+        self.arguments.memory::<T>(memory.named(), Access::Read);
+        self
+    }
+
+    /// The next argument: page-locked memory the kernel writes in place.
+    pub fn write_host<T: Pod>(mut self, memory: &'a mut HostView<T>) -> Self {
+        self.arguments.memory::<T>(memory.named(), Access::Write);
+        self
+    }
+
     /// The next argument: a number, or a struct of tiling data, by value.
     pub fn value<T: Pod>(mut self, value: T) -> Self {
         self.arguments.value(value);
@@ -68,10 +80,10 @@ impl<'a> KernelLaunch<'a> {
         let uses = self.arguments.uses();
         let ordered = self.stream.order(&uses)?;
         let command = Command::Launch(self.launch(&packed));
-        // SAFETY: each buffer argument is a `DeviceMemory` of this device (`order` checks), which lives until the
-        // uses noted in it have ended (its invariant 2), and this one is noted. Its extent is passed along.
+        // SAFETY: each buffer argument is a `DeviceMemory` or a view of `HostMemory` of this device (`order` checks), which
+        // lives until the uses noted in it have ended (their invariants), and this one is noted. Its extent is passed along.
         // The launch comes behind every conflicting use, and later ones will wait for this:
-        // exclusive borrows (`DeviceSliceMut`) and shared ones keep others out meanwhile.
+        // exclusive borrows (`DeviceSliceMut`, a view's) and shared ones keep others out meanwhile.
         unsafe { self.stream.submit_ordered(ordered, &command)? };
         Ok(())
     }

@@ -25,6 +25,7 @@
 //! | have a device copy elements that the program has already | [`Stream::register`], [`PinnedBuffer::into_boxed_slice`] |
 //! | have a device copy elements that stay where they are | [`Stream::lend`], [`LentBuffer`] |
 //! | let a device have its pages back for a while, and keep addresses and contents | [`Stream::suspend`], [`Stream::resume`] |
+//! | have kernels use page-locked elements where they are | [`PinnedBuffer::into_view`], [`HostView`], [`Stream::take_back`] |
 //! | launch a kernel | [`Stream::launch`], [`KernelLaunch`] |
 //! | load kernels, once | [`DeviceContext::load`], [`LoadedModule`] |
 //! | copy and get the host memory back | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
@@ -54,6 +55,7 @@ mod device_buffer;
 mod device_memory;
 mod error;
 mod graph;
+mod host_view;
 mod launch;
 mod lent;
 mod memory_value;
@@ -77,6 +79,7 @@ pub use graph::{
     GraphCondition, GraphLaunch, GraphRecorder, GraphSlice, GraphSliceMut, ReadyGraph, Replay,
     ScratchBuffer,
 };
+pub use host_view::HostView;
 pub use launch::KernelLaunch;
 pub use lent::LentBuffer;
 pub use memory_value::Word;

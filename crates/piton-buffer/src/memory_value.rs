@@ -11,10 +11,7 @@
     reason = "submits waits and writes of words that it has checked and ordered"
 )]
 
-use crate::{
-    BufferError, DeviceSlice, DeviceSliceMut, Stream, device_memory::DeviceMemory, stream::Use,
-    uses::UseKind,
-};
+use crate::{BufferError, DeviceSlice, DeviceSliceMut, Stream, stream::Use, uses::UseKind};
 use bytemuck::Pod;
 use piton_driver::{Command, Comparison, DevicePtr, MemoryWait, MemoryWord};
 
@@ -72,7 +69,7 @@ impl Stream {
             comparison,
             value: value.in_memory(),
         };
-        let uses = [word(flags.memory, UseKind::WaitWord)];
+        let uses = [Use::of(flags.memory, UseKind::WaitWord)];
         let ordered = self.order(&uses)?;
         // SAFETY: the word is an element of a buffer of this device (`element` and `order` check), aligned as `W` is,
         // kept alive by the use noted in it. It comes after what has written the buffer in parts, and what will write it
@@ -98,17 +95,13 @@ impl Stream {
         let at = element::<W>(flags.ptr(), flags.len(), index)?;
         let value = value.in_memory();
         let command = Command::WriteMemory { at, value };
-        let uses = [word(flags.memory, UseKind::WriteWord)];
+        let uses = [Use::of(flags.memory, UseKind::WriteWord)];
         let ordered = self.order(&uses)?;
         // SAFETY: as in `wait_value`; all that uses the buffer at the same time are waits for such words. The borrow is
         // exclusive, so no use is submitted between the look at the record and the note in it.
         unsafe { self.submit_ordered(ordered, &command)? };
         Ok(())
     }
-}
-
-fn word(memory: &DeviceMemory, kind: UseKind) -> Use<'_> {
-    Use { memory, kind }
 }
 
 /// The address of an element.

@@ -105,8 +105,8 @@ impl<T: Pod> PinnedBuffer<T> {
         }
     }
 
-    /// Where kernels of the device would find the elements without a copy; none if they cannot. For commands that are
-    /// submitted past this crate.
+    /// Where kernels of the device find the elements without a copy; none if they cannot. For commands that are submitted past
+    /// this crate: launches of this crate take the buffer's [view](Self::into_view).
     pub fn device_address(&self) -> Option<DevicePtr> {
         match &self.memory {
             Memory::Block(block) => block.device_address(),
@@ -165,7 +165,7 @@ impl<T: Pod> PinnedBuffer<T> {
         }
     }
 
-    pub(crate) fn context(&self) -> &DeviceContext {
+    pub(crate) fn context(&self) -> &Arc<DeviceContext> {
         &self.context
     }
 }

@@ -7,7 +7,9 @@
 
 use crate::{
     BufferError, DeviceBuffer, DeviceContext, KernelLaunch, PinnedBuffer, PrivatePool,
-    device_memory::DeviceMemory, uses::UseKind,
+    device_memory::DeviceMemory,
+    host_view::HostMemory,
+    uses::{UseKind, Uses},
 };
 use bytemuck::Pod;
 use piton_driver::{Command, DeviceId, Grid, Kernel, WaitOutcome};
@@ -20,19 +22,45 @@ use std::{sync::Arc, time::Instant};
 /// One use of memory by a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Use<'a> {
-    pub(crate) memory: &'a DeviceMemory,
+    pub(crate) memory: Memory<'a>,
     pub(crate) kind: UseKind,
 }
 
+/// Memory that has a record of its uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Memory<'a> {
+    Device(&'a DeviceMemory),
+    Host(&'a HostMemory),
+}
+
 impl<'a> Use<'a> {
-    pub(crate) fn read(memory: &'a DeviceMemory) -> Self {
-        let kind = UseKind::Read;
+    pub(crate) fn of(memory: &'a DeviceMemory, kind: UseKind) -> Self {
+        let memory = Memory::Device(memory);
         Self { memory, kind }
     }
 
+    pub(crate) fn read(memory: &'a DeviceMemory) -> Self {
+        Self::of(memory, UseKind::Read)
+    }
+
     pub(crate) fn write(memory: &'a DeviceMemory) -> Self {
-        let kind = UseKind::Write;
-        Self { memory, kind }
+        Self::of(memory, UseKind::Write)
+    }
+}
+
+impl<'a> Memory<'a> {
+    fn context(self) -> &'a DeviceContext {
+        match self {
+            Self::Device(memory) => &memory.context,
+            Self::Host(memory) => &memory.context,
+        }
+    }
+
+    fn uses(self) -> &'a Uses {
+        match self {
+            Self::Device(memory) => &memory.uses,
+            Self::Host(memory) => &memory.uses,
+        }
     }
 }
 
@@ -241,7 +269,7 @@ impl Stream {
     /// [`note`](Ordered::note). No closure comes between, so that callers are tracked.
     pub(crate) fn order<'a>(&self, uses: &'a [Use<'a>]) -> Result<Ordered<'a>, BufferError> {
         for used in uses {
-            self.context.same_device(&used.memory.context)?;
+            self.context.same_device(used.memory.context())?;
         }
         self.order_anywhere(uses)
     }
@@ -253,8 +281,8 @@ impl Stream {
     ) -> Result<Ordered<'a>, BufferError> {
         let mut seen = Behind::new();
         for used in uses {
-            self.context.same_runtime(&used.memory.context)?;
-            seen.push(used.memory.uses.before(used.kind));
+            self.context.same_runtime(used.memory.context())?;
+            seen.push(used.memory.uses().before(used.kind));
         }
         Ok(Ordered { uses, seen })
     }
@@ -307,7 +335,7 @@ impl Ordered<'_> {
         for are_writers in [false, true] {
             for (used, seen) in self.uses.iter().zip(&self.seen) {
                 if (used.kind == UseKind::Write) == are_writers {
-                    used.memory.uses.note(used.kind, seen, points);
+                    used.memory.uses().note(used.kind, seen, points);
                 }
             }
         }

@@ -463,6 +463,24 @@ pub(crate) fn launch(
     launch_packed(queue, kernel, grid, &arguments, &extents, buffers)
 }
 
+/// As [`launch`], on host memory where it is; none where kernels of the device do not reach it.
+pub(crate) fn launch_in_place(
+    queue: &Arc<dyn Queue>,
+    kernel: &Arc<dyn Kernel>,
+    grid: Grid,
+    memory: &HostBuffer,
+    value: u32,
+) -> Result<Option<Submitted>, Failure> {
+    let (device, host) = (&memory.device, host_memory(&*memory.device)?);
+    let Some(start) = host.device_address(memory.start()) else {
+        return Ok(None);
+    };
+    let in_place = DeviceBuffer::at_mapping(device, start, memory.words as u64 * 4);
+    let submitted = launch(queue, kernel, grid, &[&in_place], value);
+    memory.users.note(queue, &submitted);
+    Ok(Some(submitted))
+}
+
 /// As [`launch`], with arguments and extents as they are given, right or wrong.
 pub(crate) fn launch_packed(
     queue: &Arc<dyn Queue>,

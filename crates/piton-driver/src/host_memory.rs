@@ -93,6 +93,7 @@ pub unsafe trait HostMemory: Send + Sync {
     /// [`NotPageLocked`](crate::ErrorKind::NotPageLocked) if `start` is not the start of registered memory.
     unsafe fn unregister(&self, start: NonNull<u8>) -> Result<(), DriverError>;
 
-    /// The address under which the device's kernels can read this host memory, where they can.
+    /// The address under which the device's kernels read and write this host memory where it is; none if they cannot, or if
+    /// the memory is neither allocated here nor registered.
     fn device_address(&self, start: NonNull<u8>) -> Option<DevicePtr>;
 }

@@ -54,7 +54,7 @@ impl PinnedBlock {
 
     /// Bytes asked for.
     pub fn bytes(&self) -> usize {
-        usize::try_from(self.label.asked()).unwrap_or(0)
+        usize::try_from(self.label.read().asked()).unwrap_or(0)
     }
 
     /// Bytes that belong to the block; at least [`bytes`](Self::bytes).
@@ -116,6 +116,6 @@ impl Drop for PinnedBlock {
         let core = unsafe { ManuallyDrop::take(&mut self.core) };
         // SAFETY: the field is not used after this.
         let record = unsafe { ManuallyDrop::take(&mut self.record) };
-        core::give_back(core, record, &self.label);
+        core::give_back(core, record, self.label.read());
     }
 }

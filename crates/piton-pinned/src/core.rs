@@ -34,7 +34,7 @@ use crate::{
     events::Events,
     growth::Growth,
     keeper::Bell,
-    label::Label,
+    label::{Known, Label},
     leftovers::{Leftover, Remains},
     magazine::Depot,
     pending::{Complete, Pending},
@@ -405,7 +405,7 @@ pub(crate) fn recall(core: &Ticket<Core>) {
 
 /// Takes a block back. It may be handed out again once its uses are complete.
 #[inline]
-pub(crate) fn give_back(core: Ticket<Core>, record: Box<Record>, label: &Label) {
+pub(crate) fn give_back(core: Ticket<Core>, record: Box<Record>, label: Known) {
     if label.is_used() {
         give_back_used(core, record, label);
     } else {
@@ -415,7 +415,7 @@ pub(crate) fn give_back(core: Ticket<Core>, record: Box<Record>, label: &Label) 
 
 /// Takes a block back that no device uses.
 #[inline]
-fn give_back_free(core: Ticket<Core>, record: Box<Record>, label: &Label) {
+fn give_back_free(core: Ticket<Core>, record: Box<Record>, label: Known) {
     match label.class() {
         Some(class) => {
             if let Err((record, core)) = thread_cache::give(core, record, class, label.asked()) {
@@ -427,7 +427,7 @@ fn give_back_free(core: Ticket<Core>, record: Box<Record>, label: &Label) {
 }
 
 /// Takes a block back of which uses were recorded.
-fn give_back_used(core: Ticket<Core>, mut record: Box<Record>, label: &Label) {
+fn give_back_used(core: Ticket<Core>, mut record: Box<Record>, label: Known) {
     let mut uses = record.memory.take_uses();
     uses.retain_pending(&core.timeline);
     if uses.is_empty() {
@@ -441,12 +441,12 @@ fn give_back_used(core: Ticket<Core>, mut record: Box<Record>, label: &Label) {
 
 /// Takes a block back that no device uses and that this thread does not keep.
 #[cold]
-fn give_to_all(core: Ticket<Core>, record: Box<Record>, label: &Label) {
+fn give_to_all(core: Ticket<Core>, record: Box<Record>, label: Known) {
     note_back(&core, &record, label);
     core.shelve(record);
 }
 
-fn note_back(core: &Ticket<Core>, record: &Record, label: &Label) {
+fn note_back(core: &Ticket<Core>, record: &Record, label: Known) {
     if core.is_closed() {
         thread_cache::forget(core);
     }

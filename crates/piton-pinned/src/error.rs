@@ -54,6 +54,12 @@ pub enum PinnedError {
         /// The host may access it when these are complete.
         pending: Frontier,
     },
+    /// Kernels of the device do not reach the host's memory.
+    #[error("kernels of {device} do not reach host memory")]
+    NotReachable {
+        /// The device.
+        device: DeviceId,
+    },
     /// The slab size cannot be used.
     #[error("slabs of {given} bytes are not a multiple of {multiple_of} up to {maximum}")]
     InvalidSlab {

@@ -33,28 +33,40 @@ impl Label {
         Self(AtomicU64::new(asked | number << CLASS_AT))
     }
 
-    /// Bytes asked for.
+    /// What it says now: all there is to know, for whoever has the handle alone.
     #[inline]
-    pub(crate) fn asked(&self) -> u64 {
-        self.0.load(Ordering::Relaxed) & MOST_BYTES
-    }
-
-    /// The index of the size class; none for an exact size.
-    #[inline]
-    pub(crate) fn class(&self) -> Option<usize> {
-        let number = self.0.load(Ordering::Relaxed) >> CLASS_AT & CLASS_MASK;
-        usize::try_from(number).ok()?.checked_sub(1)
+    pub(crate) fn read(&self) -> Known {
+        Known(self.0.load(Ordering::Relaxed))
     }
 
     /// A use is about to be recorded.
     pub(crate) fn note_use(&self) {
         self.0.fetch_or(USED, Ordering::Relaxed);
     }
+}
 
-    /// Whether one ever was.
+/// What a label said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known(u64);
+
+impl Known {
+    /// Bytes asked for.
     #[inline]
-    pub(crate) fn is_used(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & USED != 0
+    pub(crate) fn asked(self) -> u64 {
+        self.0 & MOST_BYTES
+    }
+
+    /// The index of the size class; none for an exact size.
+    #[inline]
+    pub(crate) fn class(self) -> Option<usize> {
+        let number = self.0 >> CLASS_AT & CLASS_MASK;
+        usize::try_from(number).ok()?.checked_sub(1)
+    }
+
+    /// Whether a use was ever recorded.
+    #[inline]
+    pub(crate) fn is_used(self) -> bool {
+        self.0 & USED != 0
     }
 }
 
@@ -68,11 +80,13 @@ mod tests {
             for asked in [1, 4096, MOST_BYTES] {
                 let label = Label::new(asked, class);
                 let index = class.map(SizeClass::index);
-                assert_eq!((label.asked(), label.class()), (asked, index));
-                assert!(!label.is_used());
+                let known = label.read();
+                assert_eq!((known.asked(), known.class()), (asked, index));
+                assert!(!known.is_used());
                 label.note_use();
-                assert_eq!((label.asked(), label.class()), (asked, index));
-                assert!(label.is_used());
+                let known = label.read();
+                assert_eq!((known.asked(), known.class()), (asked, index));
+                assert!(known.is_used());
             }
         }
     }

@@ -44,14 +44,32 @@ impl<T> Magazine<T> {
     /// Takes an item; none if both stacks are empty.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
-        if self.loaded.is_empty() {
-            std::mem::swap(&mut self.loaded, &mut self.other);
+        match self.loaded.pop() {
+            Some(item) => Some(item),
+            None => self.pop_other(),
         }
+    }
+
+    #[cold]
+    fn pop_other(&mut self) -> Option<T> {
+        std::mem::swap(&mut self.loaded, &mut self.other);
         self.loaded.pop()
     }
 
-    /// Keeps an item; hands out a full stack if both were full.
+    /// Keeps an item where the loaded stack has room, and hands it back where it has not: what is mostly the case, and nothing
+    /// else.
     #[inline]
+    pub(crate) fn put(&mut self, item: T) -> Result<(), T> {
+        let loaded = &mut self.loaded;
+        // The second, so that the heap is not asked in between.
+        if loaded.len() >= self.half || loaded.len() >= loaded.capacity() {
+            return Err(item);
+        }
+        loaded.push(item);
+        Ok(())
+    }
+
+    /// Keeps an item; hands out a full stack if both were full.
     pub(crate) fn push(&mut self, item: T) -> Option<Batch<T>> {
         let mut full = None;
         if self.loaded.len() >= self.half {

@@ -87,18 +87,34 @@ impl<T> Recallable<T> {
     /// The caller is the owner: there is one thread that ever calls this or [`reopen`](Self::reopen).
     #[inline]
     pub(crate) unsafe fn enter<R>(&self, act: impl FnOnce(&mut T) -> R) -> Result<R, Shut> {
+        // SAFETY: the caller's promise.
+        let acted = unsafe { self.enter_with((), |value, ()| act(value)) };
+        acted.map_err(|(shut, ())| shut)
+    }
+
+    /// As [`enter`](Self::enter), with something that comes back where the owner does not get in. Passed so and not captured,
+    /// it stays in registers.
+    ///
+    /// # Safety
+    /// As [`enter`](Self::enter).
+    #[inline]
+    pub(crate) unsafe fn enter_with<G, R>(
+        &self,
+        given: G,
+        act: impl FnOnce(&mut T, G) -> R,
+    ) -> Result<R, (Shut, G)> {
         if self.is_inside() {
-            return Err(Shut::Inside);
+            return Err((Shut::Inside, given));
         }
         self.inside.store(true, Ordering::Relaxed);
         light_fence();
         let _leave = Leave(&self.inside);
         if self.barred.load(Ordering::Acquire) {
-            return Err(Shut::Barred);
+            return Err((Shut::Barred, given));
         }
         Ok(self.value.with_mut(|value| {
             // SAFETY: this thread is inside and not twice, and no visitor is or will be until it has left (the protocol).
-            act(unsafe { &mut *value })
+            act(unsafe { &mut *value }, given)
         }))
     }
 

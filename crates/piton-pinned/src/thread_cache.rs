@@ -97,12 +97,13 @@ impl Kept {
     /// Takes a free block of a class, for a request of `asked` bytes.
     #[inline]
     fn take(&mut self, counters: &[ClassCounters], class: usize, asked: u64) -> Option<Taken> {
+        let count = counters.get(class)?;
         let kept = self.magazines.get_mut(class).and_then(Magazine::pop);
         let record = match kept {
             Some(record) => record,
             None => self.fetch(counters, class)?,
         };
-        counters.get(class)?.hand_out(asked);
+        count.hand_out(asked);
         Some((record, self.purse.take()))
     }
 
@@ -132,13 +133,25 @@ impl Kept {
         if let Some(counters) = counters.get(class) {
             counters.take_back(asked);
         }
-        self.keep(counters, record, class);
         self.purse.put(ticket);
+        self.keep(counters, record, class);
     }
 
     /// Keeps a free block of a size class.
     #[inline]
     fn keep(&mut self, counters: &[ClassCounters], record: Box<Record>, class: usize) {
+        let kept = match self.magazines.get_mut(class) {
+            Some(magazine) => magazine.put(record),
+            None => Err(record),
+        };
+        if let Err(record) = kept {
+            self.keep_at_edge(counters, record, class);
+        }
+    }
+
+    /// As [`keep`](Self::keep), where the stack is full or there is none.
+    #[cold]
+    fn keep_at_edge(&mut self, counters: &[ClassCounters], record: Box<Record>, class: usize) {
         let surplus = match self.magazines.get_mut(class) {
             Some(magazine) => magazine.push(record),
             None => Some(vec![record]),
@@ -149,7 +162,6 @@ impl Kept {
     }
 
     /// Leaves a batch in the depot.
-    #[cold]
     fn leave(&self, counters: &[ClassCounters], class: usize, batch: Batch<Box<Record>>) {
         if let Some(counters) = counters.get(class) {
             counters.left(batch.len());
@@ -174,24 +186,41 @@ impl ThreadCache {
         })
     }
 
-    /// Does something with what is kept, as the owner. `None` if it was taken, tickets and all.
+    /// Does something with what is kept and what is given, as the owner. What is given comes back where the owner does not get
+    /// in, or what was kept was taken, tickets and all.
     ///
     /// # Safety
     /// The cache was made by this thread.
     #[inline]
-    unsafe fn enter<R>(
+    unsafe fn enter_with<G, R>(
         &self,
-        act: impl FnOnce(&mut Kept, &[ClassCounters]) -> R,
-    ) -> Result<Option<R>, Shut> {
-        let act = |kept: &mut Option<Kept>| Some(act(kept.as_mut()?, &self.counters));
+        given: G,
+        act: impl FnOnce(&mut Kept, &[ClassCounters], G) -> R,
+    ) -> Result<R, G> {
+        let act = |kept: &mut Option<Kept>, given| match kept {
+            Some(kept) => Ok(act(kept, &self.counters, given)),
+            None => Err(given),
+        };
         // SAFETY: whoever made the cache is its owner (the caller).
-        unsafe { self.kept.enter(act) }
+        match unsafe { self.kept.enter_with(given, act) } {
+            Ok(acted) => acted,
+            Err((_, given)) => Err(given),
+        }
+    }
+
+    /// Whether something is kept, or everything was taken, tickets and all.
+    ///
+    /// # Safety
+    /// As [`enter_with`](Self::enter_with).
+    unsafe fn is_kept(&self) -> Result<bool, Shut> {
+        // SAFETY: whoever made the cache is its owner (the caller).
+        unsafe { self.kept.enter(|kept| kept.is_some()) }
     }
 
     /// Gives blocks to the depots, as the owner, and takes the bar away.
     ///
     /// # Safety
-    /// As [`enter`](Self::enter).
+    /// As [`enter_with`](Self::enter_with).
     unsafe fn flush(&self, core: &Core) {
         let fresh = magazines(core);
         let swap = |kept: &mut Option<Kept>| swap(kept.as_mut(), fresh, &self.counters);
@@ -218,7 +247,7 @@ impl ThreadCache {
     /// Ends the cache, as the owner.
     ///
     /// # Safety
-    /// As [`enter`](Self::enter).
+    /// As [`enter_with`](Self::enter_with).
     unsafe fn retire(&self) {
         // In a fork locks may be held for ever.
         if self.timeline.is_forked() {
@@ -352,20 +381,28 @@ impl Drop for ThreadCaches {
     }
 }
 
-/// Runs `act` on what this thread keeps of the pool, if that was used last.
+/// Runs `act` on what this thread keeps of the pool, if that was used last, and what is given, which comes back if it was not.
+#[inline]
+fn first_with<G, R>(
+    key: Key<Core>,
+    given: G,
+    act: impl FnOnce(&mut Kept, &[ClassCounters], G) -> R,
+) -> Result<R, G> {
+    // SAFETY: null, or on this thread's list and there to stay while the thread is inside (invariant 2).
+    match unsafe { FIRST.get().as_ref() } {
+        // SAFETY: it is on this thread's list, so this thread has made it.
+        Some(cache) if cache.key == key => unsafe { cache.enter_with(given, act) },
+        _ => Err(given),
+    }
+}
+
+/// As [`first_with`], of nothing given.
 #[inline]
 fn first<R>(key: Key<Core>, act: impl FnOnce(&mut Kept, &[ClassCounters]) -> R) -> Option<R> {
-    // SAFETY: null, or on this thread's list and there to stay while the thread is inside (invariant 2).
-    let cache = unsafe { FIRST.get().as_ref() }?;
-    if cache.key != key {
-        return None;
-    }
-    // SAFETY: it is on this thread's list, so this thread has made it.
-    unsafe { cache.enter(act) }.ok()?
+    first_with(key, (), |kept, counters, ()| act(kept, counters)).ok()
 }
 
 /// Runs `act` on what this thread keeps of the pool. `None` if there can be none: the thread is ending, or is in here.
-#[inline]
 fn with<R>(
     core: &Ticket<Core>,
     mut act: impl FnMut(&mut Kept, &[ClassCounters]) -> R,
@@ -385,14 +422,14 @@ fn bring_forward(core: &Ticket<Core>) -> Option<()> {
         return make(core);
     };
     // SAFETY: it is on this thread's list, so this thread has made it.
-    match unsafe { cache.enter(|_, _| ()) } {
+    match unsafe { cache.is_kept() } {
         _ if core.is_closed() => {
             forget(core);
             None
         }
-        Ok(Some(())) => Some(()),
+        Ok(true) => Some(()),
         // Of a pool that is gone and was where this one is.
-        Ok(None) => {
+        Ok(false) => {
             ThreadCaches::retire(|other| ptr::eq(other, &raw const *cache));
             make(core)
         }
@@ -422,9 +459,25 @@ fn make(core: &Ticket<Core>) -> Option<()> {
 }
 
 /// Takes a free block of a class from this thread's magazine or the depot, for a request of `asked` bytes.
-#[inline]
+// Always: called, it saves and restores as many registers again as its caller does, a seventh of all it does.
+#[inline(always)]
 pub(crate) fn take(core: &Ticket<Core>, class: usize, asked: u64) -> Option<Taken> {
-    with(core, |kept, counters| kept.take(counters, class, asked))?
+    let taken = first(core.key(), |kept, counters| {
+        kept.take(counters, class, asked)
+    });
+    match taken {
+        Some(taken) => taken,
+        None => take_again(core, class, asked),
+    }
+}
+
+/// As [`take`], where the cache has to be found first.
+#[cold]
+fn take_again(core: &Ticket<Core>, class: usize, asked: u64) -> Option<Taken> {
+    bring_forward(core)?;
+    first(core.key(), |kept, counters| {
+        kept.take(counters, class, asked)
+    })?
 }
 
 /// Keeps a block that was dropped, is of the size class of this index, and that no device uses. Hands it back if this thread
@@ -436,32 +489,26 @@ pub(crate) fn give(
     class: usize,
     asked: u64,
 ) -> Result<(), Taken> {
-    let key = core.key();
-    let mut dropped = Some((record, core));
-    let mut give = |kept: &mut Kept, counters: &[ClassCounters]| {
-        if let Some(taken) = dropped.take() {
-            kept.take_back(counters, taken, class, asked);
-        }
-    };
-    if first(key, &mut give).is_some() {
-        return Ok(());
+    let (key, dropped) = (core.key(), (record, core));
+    let given = first_with(key, dropped, |kept, counters, dropped| {
+        kept.take_back(counters, dropped, class, asked);
+    });
+    match given {
+        Ok(()) => Ok(()),
+        Err(dropped) => give_again(dropped, class, asked),
     }
-    give_again(dropped, class, asked)
 }
 
 /// As [`give`], where the cache has to be found first.
 #[cold]
-fn give_again(mut dropped: Option<Taken>, class: usize, asked: u64) -> Result<(), Taken> {
-    if let Some((_, core)) = &dropped
-        && bring_forward(core).is_some()
-    {
-        first(core.key(), |kept, counters| {
-            if let Some(taken) = dropped.take() {
-                kept.take_back(counters, taken, class, asked);
-            }
-        });
+fn give_again(dropped: Taken, class: usize, asked: u64) -> Result<(), Taken> {
+    let core = &dropped.1;
+    if bring_forward(core).is_none() {
+        return Err(dropped);
     }
-    dropped.map_or(Ok(()), Err)
+    first_with(core.key(), dropped, |kept, counters, dropped| {
+        kept.take_back(counters, dropped, class, asked);
+    })
 }
 
 /// Keeps a block that was given back before and has become free, of the size class of this index. Hands it back if this
@@ -472,14 +519,18 @@ pub(crate) fn keep(
     record: Box<Record>,
     class: usize,
 ) -> Result<(), Box<Record>> {
-    let mut free = Some(record);
-    with(core, |kept, counters| {
-        if let (Some(count), Some(record)) = (counters.get(class), free.take()) {
+    let keep = |kept: &mut Kept, counters: &[ClassCounters], record| {
+        if let Some(count) = counters.get(class) {
             count.came(1);
-            kept.keep(counters, record, class);
         }
-    });
-    free.map_or(Ok(()), Err)
+        kept.keep(counters, record, class);
+    };
+    first_with(core.key(), record, keep).or_else(|record| {
+        if bring_forward(core).is_none() {
+            return Err(record);
+        }
+        first_with(core.key(), record, keep)
+    })
 }
 
 /// The counters of a block's class, or of blocks of none.

@@ -21,7 +21,7 @@ use crate::{
     progress::Progress,
     queue::{QueueCore, Watcher},
     ready::Ready,
-    runner::Runner,
+    runner::{Awaited, Runner},
     shield,
 };
 use calls::Calls;
@@ -275,7 +275,7 @@ impl Engine {
         result
     }
 
-    /// Blocks until the counter has reached `number`, running what is ready meanwhile.
+    /// Blocks until the counter has reached `number`, running what is ready meanwhile, and nothing behind it.
     ///
     /// # Errors
     /// [`Deadlock`] where nothing can run any more.
@@ -285,20 +285,20 @@ impl Engine {
         number: u64,
         deadline: Option<Instant>,
     ) -> Result<WaitOutcome, Deadlock> {
-        let mut runner = Runner::host();
-        let outcome = self.help(&mut runner, progress, number, deadline);
+        let awaited = Awaited { progress, number };
+        let mut runner = Runner::host(awaited);
+        let outcome = self.help(&mut runner, awaited, deadline);
         runner.hand_over();
         outcome
     }
 
     fn help(
         &self,
-        runner: &mut Runner,
-        progress: &Progress<Watcher>,
-        number: u64,
+        runner: &mut Runner<'_>,
+        awaited: Awaited<'_>,
         deadline: Option<Instant>,
     ) -> Result<WaitOutcome, Deadlock> {
-        let is_met = || progress.reached() >= number;
+        let is_met = || awaited.is_met();
         loop {
             if is_met() {
                 return Ok(WaitOutcome::Reached);
@@ -309,7 +309,7 @@ impl Engine {
             if self.shared.run_one(runner) || self.shared.is_worth_spinning(&is_met) {
                 continue;
             }
-            let listening = progress.sleeper();
+            let listening = awaited.progress.sleeper();
             let outcome = self.shared.park(&is_met, deadline)?;
             drop(listening);
             if let Some(outcome) = outcome {
@@ -328,7 +328,7 @@ impl Drop for Engine {
 
 impl Shared {
     /// Runs what the thread has kept, or one ready thing; says whether there was any.
-    fn run_one(&self, runner: &mut Runner) -> bool {
+    fn run_one(&self, runner: &mut Runner<'_>) -> bool {
         if let Some(queue) = runner.next() {
             execute::run_slice(&queue, runner);
             shield::discard(queue);
@@ -369,7 +369,7 @@ impl Shared {
         Some(Work::Queue(queue))
     }
 
-    fn run(&self, work: Work, runner: &mut Runner) {
+    fn run(&self, work: Work, runner: &mut Runner<'_>) {
         match work {
             Work::Blocks(offer) => {
                 self.share();

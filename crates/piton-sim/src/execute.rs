@@ -45,7 +45,7 @@ enum Step {
 }
 
 /// Runs commands of `queue`, whose front the caller owns.
-pub(crate) fn run_slice(queue: &Arc<QueueCore>, runner: &mut Runner) {
+pub(crate) fn run_slice(queue: &Arc<QueueCore>, runner: &mut Runner<'_>) {
     let device = queue.device.core();
     let Some(hardware) = device.hardware.get(queue.hardware as usize) else {
         return;
@@ -61,11 +61,12 @@ pub(crate) fn run_slice(queue: &Arc<QueueCore>, runner: &mut Runner) {
     }
 }
 
-/// Runs until the front waits or is gone, or the slice is over and somebody else is to have his turn.
+/// Runs until the front waits or is gone, or the slice is over and somebody else is to have his turn, or the thread has
+/// something better to do.
 fn run_some(
     queue: &Arc<QueueCore>,
     hardware: &Resource<Arc<QueueCore>>,
-    runner: &mut Runner,
+    runner: &mut Runner<'_>,
 ) -> Step {
     loop {
         match run_turns(queue, runner) {
@@ -86,8 +87,8 @@ fn give_back(queue: &QueueCore) -> Step {
     Step::Ended
 }
 
-/// Runs a slice.
-fn run_turns(queue: &Arc<QueueCore>, runner: &mut Runner) -> Step {
+/// Runs a slice, or the part of it that the thread stays for.
+fn run_turns(queue: &Arc<QueueCore>, runner: &mut Runner<'_>) -> Step {
     let engine = queue.engine();
     let mut next = queue.progress.reached() + 1;
     let mut submitted = queue.ring.submitted();
@@ -112,6 +113,7 @@ fn run_turns(queue: &Arc<QueueCore>, runner: &mut Runner) -> Step {
             engine.share();
         }
         match step(queue, next, runner) {
+            Step::Ended if runner.is_called_away(engine) => return Step::Ended,
             Step::Ended => next = queue.progress.reached() + 1,
             over => return over,
         }
@@ -125,7 +127,7 @@ pub(crate) fn release(queue: &QueueCore, resource: &Resource<Arc<QueueCore>>) {
     }
 }
 
-fn step(queue: &Arc<QueueCore>, position: u64, runner: &mut Runner) -> Step {
+fn step(queue: &Arc<QueueCore>, position: u64, runner: &mut Runner<'_>) -> Step {
     // SAFETY: the front is the caller's and the position published; nothing takes the command out before the last use
     // of the reference, which is before `end` and `skip` do.
     let entry = unsafe { queue.ring.peek(position) };
@@ -175,7 +177,7 @@ fn step_copy(
     position: u64,
     entry: &Entry,
     engine: &Resource<Arc<QueueCore>>,
-    runner: &mut Runner,
+    runner: &mut Runner<'_>,
 ) -> Step {
     let machine = queue.device.machine();
     let under_way = queue.flow();
@@ -212,7 +214,7 @@ fn step_graph(
     position: u64,
     entry: &Entry,
     plan: &Arc<Plan>,
-    runner: &mut Runner,
+    runner: &mut Runner<'_>,
 ) -> Step {
     let is_virtual = queue.engine().is_virtual();
     let start = if is_virtual {
@@ -271,7 +273,7 @@ fn skip(
     queue: &Arc<QueueCore>,
     position: u64,
     result: Result<(), ErrorKind>,
-    runner: &mut Runner,
+    runner: &mut Runner<'_>,
 ) -> Step {
     // SAFETY: the front is the caller's, and the position is asked for once more only.
     let entry = unsafe { queue.ring.take(position) };
@@ -327,7 +329,7 @@ fn run_front(
     position: u64,
     entry: &Entry,
     engine: Option<&Resource<Arc<QueueCore>>>,
-    runner: &mut Runner,
+    runner: &mut Runner<'_>,
 ) -> Step {
     let times = plan::plan(queue, &entry.command, entry.submitted_at);
     run_front_at(queue, position, entry, (engine, times), runner)
@@ -339,7 +341,7 @@ fn run_front_at(
     position: u64,
     entry: &Entry,
     (engine, schedule): (Option<&CopyEngine>, Option<(u64, u64)>),
-    runner: &mut Runner,
+    runner: &mut Runner<'_>,
 ) -> Step {
     let what = (entry.command.operation(), entry.origin);
     let draft = record::begin(queue, position, entry);

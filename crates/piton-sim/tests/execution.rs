@@ -4,12 +4,19 @@
 
 mod support;
 
-use piton_driver::{ErrorKind, Fault, HostFunction, Position, SignalledBy, WaitOutcome};
-use piton_sim::{ClockMode, FaultPlan, ScheduleOrder, SimConfig, Trigger};
+use piton_driver::{
+    Device, ErrorKind, Fault, HostFunction, ModuleImage, Parameter, Position, Queue, SignalledBy,
+    Signature, WaitOutcome,
+};
+use piton_sim::{
+    Block, ClockMode, FaultPlan, KernelDefinition, ScheduleOrder, SimConfig, SimDriver, SimModule,
+    Trigger,
+};
 use std::panic::Location;
 use std::sync::{
-    Arc,
+    Arc, Mutex,
     atomic::{AtomicU32, Ordering},
+    mpsc,
 };
 use support::{
     Pinned, accepted, config, fill, free, kernel, launch, launch_within, machine, queue, read,
@@ -312,6 +319,49 @@ fn a_queue_nobody_waits_for_runs_by_itself() {
         std::hint::spin_loop();
     }
     assert_eq!(read(&device, memory, 256), [1; 256]);
+}
+
+/// Has a kernel hold the only worker, until the end that is returned is dropped: what is submitted meanwhile is run by host
+/// threads that help, or by nobody.
+fn hold_the_worker(
+    driver: &SimDriver,
+    device: &Arc<dyn Device>,
+) -> (Arc<dyn Queue>, mpsc::Sender<()>) {
+    let (started, has_started) = mpsc::channel();
+    let (hold, is_held) = mpsc::channel::<()>();
+    let is_held = Mutex::new(is_held);
+    let body = move |_: &Block<'_>| {
+        let _ = started.send(());
+        let _ = is_held.lock().unwrap().recv();
+        Ok(())
+    };
+    let signature = Signature::new([Parameter::write::<u32>(), Parameter::value::<u32>()]);
+    let kernel = KernelDefinition::new("hold", signature, body);
+    driver.register(SimModule::new("holding").with(kernel));
+    let kernel = device.kernels().load(ModuleImage::Registered("holding"));
+    let kernel = kernel.unwrap().kernel("hold").unwrap();
+    let (queue, memory) = (queue(device), device.memory().allocate(1024).unwrap());
+    accepted(launch(&queue, &kernel, 1, memory, 0));
+    queue.flush().unwrap();
+    has_started.recv().unwrap();
+    (queue, hold)
+}
+
+#[test]
+fn a_host_thread_that_waits_runs_nothing_behind_what_it_waits_for() {
+    let (driver, device) = machine(SimConfig {
+        workers: Some(1),
+        ..config(1)
+    });
+    let (held, hold) = hold_the_worker(&driver, &device);
+    let (queue, memory) = (queue(&device), device.memory().allocate(1024).unwrap());
+    let fills = [1, 2, 3].map(|word| accepted(fill(&queue, memory, word, 1024)));
+    for part in fills {
+        assert_eq!(queue.wait(part, None), Ok(WaitOutcome::Reached));
+        assert_eq!(queue.completed(), part);
+    }
+    drop(hold);
+    assert_eq!(held.wait(held.submitted(), None), Ok(WaitOutcome::Reached));
 }
 
 #[test]

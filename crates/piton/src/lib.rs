@@ -90,6 +90,7 @@
 //! | run work in order | [`Device::stream`], [`Stream`] |
 //! | hold elements on a device | [`Stream::allocate`], [`DeviceBuffer`] |
 //! | hold elements the device copies by itself | [`Device::pinned`], [`PinnedBuffer`] |
+//! | have kernels use such elements where they are | [`PinnedBuffer::into_view`], [`HostView`], [`Stream::take_back`] |
 //! | launch a kernel | [`Device::load`], [`Module::kernel`], [`Stream::launch`] |
 //! | copy, and wait or `.await` | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
 //! | copy between devices | [`Stream::copy_peer`], [`Runtime::routes`], [`RuntimeConfig::transfers`] |
@@ -138,9 +139,9 @@ pub use runtime::Runtime;
 pub use piton_alloc::{MemoryPoolConfig, PoolLimit, PoolStats};
 pub use piton_buffer::{
     BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphLaunch,
-    GraphRecorder, GraphSlice, GraphSliceMut, KeptIn, KernelLaunch, LentBuffer, PinnedBuffer,
-    PrivatePool, ReadyGraph, Replay, ResumeFailed, ScratchBuffer, Stream, SuspendFailed,
-    SuspendedBuffers, Transfer, TransferFailed, Word,
+    GraphRecorder, GraphSlice, GraphSliceMut, HostView, KeptIn, KernelLaunch, LentBuffer,
+    PinnedBuffer, PrivatePool, ReadyGraph, Replay, ResumeFailed, ScratchBuffer, Stream,
+    SuspendFailed, SuspendedBuffers, Transfer, TransferFailed, Word,
 };
 pub use piton_driver::{
     Comparison, ComputeUnitSet, DeviceId, DeviceInfo, DriverError, ErrorKind, ExecutionRecord,

@@ -399,6 +399,7 @@ fn nested(
 fn key(named: &Named<'_>) -> u64 {
     match named.holder {
         Holder::Buffer(memory) => memory.ptr().address(),
+        Holder::Host(_) => named.address,
         Holder::Scratch(scratch) => scratch.ptr().address(),
     }
 }

@@ -6,8 +6,11 @@
 )]
 
 use crate::{
-    BufferError, DeviceBuffer, DeviceContext, Stream, arguments::INLINE_ARGUMENTS,
-    device_memory::DeviceMemory, stream::Use, uses::UseKind,
+    BufferError, DeviceBuffer, DeviceContext, Stream,
+    arguments::INLINE_ARGUMENTS,
+    device_memory::DeviceMemory,
+    stream::{Memory, Use},
+    uses::UseKind,
 };
 use piton_alloc::DevicePool;
 use piton_driver::{Access, DeviceRange, NodeWork};
@@ -174,7 +177,8 @@ fn uses<'a>(
 
 /// Whether a buffer was given, to write where it must be.
 fn covers(given: &[Use<'_>], range: DeviceRange, access: Access) -> Result<(), BufferError> {
-    let is_it = |used: &&Use<'_>| used.memory.range() == range;
+    let is_it =
+        |used: &&Use<'_>| matches!(used.memory, Memory::Device(memory) if memory.range() == range);
     let to_write = access == Access::Write;
     let mut found = given.iter().filter(is_it);
     if found.any(|used| used.kind == UseKind::Write || !to_write) {

@@ -1,8 +1,10 @@
 //! Modules, kernels, launches.
 
 use crate::{
-    drive::{fill_word, launch, launch_packed, pack, send},
-    outcome::{Checked, accepted, ensure_eq, refused},
+    drive::{
+        HostBuffer, fill_word, launch, launch_in_place, launch_packed, pack, send, with_registered,
+    },
+    outcome::{Checked, Failure, accepted, ensure, ensure_eq, refused},
     stage::{Stage, finish},
     subject::{Subject, TestKernels},
 };
@@ -14,6 +16,7 @@ cases! { "kernels":
     a_kernel_knows_its_name_device_and_signature [],
     a_grid_computes_what_a_loop_would [HostMemory],
     a_kernel_reads_one_buffer_and_writes_another [HostMemory],
+    a_kernel_uses_host_memory_in_place_that_has_an_address [HostMemory],
     arguments_are_copied_before_the_call_returns [HostMemory],
     arguments_of_another_size_are_refused [],
     extents_are_as_many_as_buffers [],
@@ -116,6 +119,33 @@ fn a_kernel_reads_one_buffer_and_writes_another(subject: &Subject) -> Checked {
         vec![77; words],
         "the kernel copied",
     )
+}
+
+fn a_kernel_uses_host_memory_in_place_that_has_an_address(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let (queue, add) = (stage.queue()?, stage.kernel(TestKernels::ADD)?);
+    let mut registered: Vec<u32> = (0..TestKernels::BLOCK * 2).collect();
+    let expected: Vec<u32> = registered.iter().map(|x| x + 5).collect();
+    let in_place = |memory: &HostBuffer| -> Result<bool, Failure> {
+        let launched = launch_in_place(&queue, &add, Grid::linear(2), memory, 5)?;
+        let is_reached = launched.is_some();
+        launched.map(accepted).transpose()?;
+        finish(&queue)?;
+        Ok(is_reached)
+    };
+    let memory = stage.host(&registered)?;
+    if in_place(&memory)? {
+        let what = "the kernel wrote the host's memory";
+        ensure_eq(memory.words()?, expected.clone(), what)?;
+    }
+    let mut is_reached = false;
+    with_registered(&stage.device, &mut registered, |memory| {
+        is_reached = in_place(memory)?;
+        Ok(())
+    })?;
+    let what = "the kernel wrote memory that was registered";
+    let is_right = !is_reached || registered == expected;
+    ensure(is_right, what)
 }
 
 fn arguments_are_copied_before_the_call_returns(subject: &Subject) -> Checked {

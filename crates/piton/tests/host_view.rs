@@ -1,0 +1,136 @@
+//! Page-locked memory that kernels use where it is.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod support;
+
+use piton::{
+    BufferError, Comparison, DeviceId, Grid, HostView, Kernel, PinnedBuffer, Runtime, Stream,
+    StreamError,
+};
+use std::mem;
+use support::{BLOCK, check, runtime, sanitized, small_devices};
+
+const BLOCKS: u32 = 8;
+const WORDS: usize = BLOCK as usize * BLOCKS as usize;
+
+fn stream(runtime: &Runtime) -> Stream {
+    runtime.device(0).unwrap().stream("kernels").unwrap()
+}
+
+fn kernel(runtime: &Runtime, name: &str) -> Kernel {
+    let module = runtime.device(0).unwrap().load("test").unwrap();
+    module.kernel(name).unwrap()
+}
+
+fn filled(stream: &Stream, word: u32) -> PinnedBuffer<u32> {
+    let mut buffer = stream.pinned(WORDS).unwrap();
+    buffer.as_mut_slice().fill(word);
+    buffer
+}
+
+fn scale(stream: &Stream, kernel: &Kernel, y: &mut HostView<u32>, by: u32) {
+    let launch = stream.launch(kernel, Grid::linear(BLOCKS));
+    launch.write_host(y).value(by).submit().unwrap();
+}
+
+#[test]
+fn kernels_use_page_locked_memory_in_place_in_the_programs_order_on_any_streams() {
+    let runtime = sanitized(small_devices(1));
+    let (one, other) = (stream(&runtime), stream(&runtime));
+    let (add, times) = (kernel(&runtime, "add"), kernel(&runtime, "scale"));
+    for turn in 1..10 {
+        let (x, y) = (filled(&one, turn), filled(&one, 5));
+        let place = y.as_slice().as_ptr();
+        let (x, mut y) = (x.into_view().unwrap(), y.into_view().unwrap());
+        assert_eq!((x.len(), y.len()), (WORDS as u64, WORDS as u64));
+        let mut z = other.allocate_zeroed::<u32>(WORDS as u64).unwrap();
+        scale(&one, &times, &mut y, 3);
+        let sum = other.launch(&add, Grid::linear(BLOCKS));
+        sum.write_host(&mut y).read_host(&x).submit().unwrap();
+        let copied = one.launch(&add, Grid::linear(BLOCKS));
+        copied.write(&mut z).read_host(&y).submit().unwrap();
+        scale(&other, &times, &mut y, 2);
+        // Of a stream that none of them was on.
+        let back = stream(&runtime).take_back(y).unwrap().wait().unwrap();
+        assert_eq!(back.as_slice(), [(15 + turn) * 2; WORDS]);
+        assert_eq!(back.as_slice().as_ptr(), place);
+        assert_eq!(one.read(&z).unwrap(), [15 + turn; WORDS]);
+    }
+    check(&runtime);
+}
+
+#[test]
+fn a_view_is_no_buffer_and_no_memory_of_its_pool_before_its_kernels_have_ended() {
+    let runtime = runtime(small_devices(1));
+    let (held, other) = (stream(&runtime), stream(&runtime));
+    let (times, device) = (kernel(&runtime, "scale"), runtime.device(0).unwrap());
+    let mut gate = other.allocate_zeroed::<u32>(1).unwrap();
+    let (mut kept, mut dropped) = (
+        filled(&held, 5).into_view().unwrap(),
+        filled(&held, 6).into_view().unwrap(),
+    );
+    held.wait_value(&gate, 0, Comparison::Equal, 1).unwrap();
+    scale(&held, &times, &mut kept, 2);
+    scale(&held, &times, &mut dropped, 2);
+    drop(dropped);
+    let transfer = other.take_back(kept).unwrap();
+    assert!(!transfer.query().unwrap());
+    let bytes = (WORDS * mem::size_of::<u32>()) as u64;
+    assert_eq!(device.pinned_stats().pending_bytes, bytes);
+    let fresh = filled(&held, 7);
+    // Past the stream that now waits for the kernels.
+    let opener = stream(&runtime);
+    opener.write_value(&mut gate, 0, 1).unwrap();
+    assert_eq!(transfer.wait().unwrap().as_slice(), [10; WORDS]);
+    held.synchronize().unwrap();
+    assert_eq!(fresh.as_slice(), [7; WORDS]);
+    drop(fresh);
+    check(&runtime);
+}
+
+#[test]
+fn a_kernel_that_failed_is_told_to_who_takes_the_view_back_and_the_memory_comes_too() {
+    let runtime = runtime(small_devices(1));
+    let (failing, other) = (stream(&runtime), stream(&runtime));
+    let mut view = filled(&other, 5).into_view().unwrap();
+    scale(&failing, &kernel(&runtime, "trap"), &mut view, 3);
+    let failed = other.take_back(view).unwrap().wait().unwrap_err();
+    assert!(matches!(
+        failed.error,
+        BufferError::Stream(StreamError::Poisoned(_))
+    ));
+    assert_eq!(failed.host.unwrap().as_slice().len(), WORDS);
+}
+
+#[test]
+fn a_view_is_for_kernels_of_its_own_device_and_as_long_as_its_elements() {
+    let (mine, another) = (runtime(small_devices(2)), runtime(small_devices(1)));
+    let (here, foreign) = (stream(&mine), stream(&another));
+    let there = mine.device(1).unwrap().stream("there").unwrap();
+    let times = kernel(&mine, "scale");
+    let mut view = filled(&there, 5).into_view().unwrap();
+    let launch = here.launch(&times, Grid::linear(1));
+    let refused = launch.write_host(&mut view).value(2_u32).submit();
+    assert!(matches!(
+        refused,
+        Err(BufferError::OtherDevice {
+            stream: DeviceId(0),
+            object: DeviceId(1)
+        })
+    ));
+    let refused = foreign.take_back(view);
+    assert!(matches!(refused, Err(BufferError::OtherRuntime)));
+    // One block past its end: a fault, and the process lives.
+    let mut view = filled(&here, 5).into_view().unwrap();
+    let launch = here.launch(&times, Grid::linear(BLOCKS + 1));
+    launch.write_host(&mut view).value(2_u32).submit().unwrap();
+    assert!(here.take_back(view).unwrap().wait().is_err());
+    let words: Vec<u8> = vec![1; 10];
+    let view = here.register(words).unwrap().into_view().unwrap();
+    let wrong = here.launch(&times, Grid::linear(1)).read_host(&view);
+    assert!(matches!(
+        wrong.value(2_u32).submit(),
+        Err(BufferError::ArgumentMismatch { index: 0, .. })
+    ));
+}
