@@ -9,10 +9,11 @@ use piton::{
     StreamError,
 };
 use std::mem;
-use support::{BLOCK, check, runtime, sanitized, small_devices};
+use support::{check, runtime, sanitized, small_devices};
 
 const BLOCKS: u32 = 8;
-const WORDS: usize = BLOCK as usize * BLOCKS as usize;
+/// What the kernels' blocks use together.
+const WORDS: usize = 512;
 
 fn stream(runtime: &Runtime) -> Stream {
     runtime.device(0).unwrap().stream("kernels").unwrap()
