@@ -16,7 +16,7 @@
 #[path = "shared/turns.rs"]
 mod turns;
 
-use piton_alloc::{DevicePool, MemoryPoolConfig, Request};
+use piton_alloc::{DeviceBlocks, DevicePool, MemoryPoolConfig, Request};
 use piton_cuda::{CudaBlock, CudaConfig, CudaDriver, CudaModule};
 use piton_driver::{
     Admission, Command, Device, DeviceId, DevicePtr, Driver, Grid, HostAllocation,
@@ -38,6 +38,7 @@ const THREADS: u32 = 64;
 /// Launches handed over before the queue is waited for. No more than a queue of piton's holds.
 const BATCH: u32 = 100;
 const ROUNDS: usize = 300;
+/// Bytes of the largest copy; an eighth of the memory where there is little.
 const LARGE: u64 = 64 << 20;
 
 type Handle = *mut c_void;
@@ -110,7 +111,7 @@ struct Raw {
 }
 
 impl Raw {
-    fn open() -> Self {
+    fn open(bytes: u64) -> Self {
         // SAFETY: the library that piton has opened before.
         let library = unsafe { libloading::Library::new("libcuda.so.1") }.unwrap();
         let library: &'static libloading::Library = Box::leak(Box::new(library));
@@ -125,7 +126,7 @@ impl Raw {
             host: null,
         };
         let (mut context, mut module) = (null, null);
-        let bytes = usize::try_from(LARGE).unwrap();
+        let bytes = usize::try_from(bytes).unwrap();
         let ptx = [PTX.as_bytes(), &[0]].concat();
         call!(raw, init(0));
         call!(raw, retain(&raw mut context, 0));
@@ -225,13 +226,13 @@ struct Piton {
 }
 
 impl Piton {
-    fn open(device: &dyn Device) -> Self {
+    fn open(device: &dyn Device, bytes: u64) -> Self {
         let module = device.kernels().load(ModuleImage::Registered("bench"));
-        let bytes = usize::try_from(LARGE).unwrap();
+        let length = usize::try_from(bytes).unwrap();
         let host = device.host_memory().unwrap();
         let (a, b) = (
-            device.memory().allocate(LARGE).unwrap(),
-            device.memory().allocate(LARGE).unwrap(),
+            device.memory().allocate(bytes).unwrap(),
+            device.memory().allocate(bytes).unwrap(),
         );
         let mut arguments = a.address().to_ne_bytes().to_vec();
         arguments.extend(1_u32.to_ne_bytes());
@@ -241,7 +242,7 @@ impl Piton {
             arguments,
             a,
             b,
-            host: host.allocate(bytes, HostMemoryOptions::default()).unwrap(),
+            host: host.allocate(length, HostMemoryOptions::default()).unwrap(),
         }
     }
 
@@ -295,7 +296,8 @@ fn main() {
     let device = Driver::open(&driver, DeviceId(0)).unwrap();
     println!("{}, CUDA {:?}", device.info().name, driver.version());
     println!("ns, medians and [least], the two in turns");
-    let (raw, piton) = (Raw::open(), Piton::open(&*device));
+    let large = LARGE.min(device.info().memory_bytes / 8);
+    let (raw, piton) = (Raw::open(large), Piton::open(&*device, large));
     raw.launch();
     raw.finish();
     piton.launch();
@@ -305,7 +307,7 @@ fn main() {
         for (name, bytes, rounds) in [
             ("4 KiB", 4096, ROUNDS),
             ("1 MiB", 1 << 20, ROUNDS),
-            ("64 MiB", LARGE, 15),
+            ("the largest", large, 15),
         ] {
             let name = format!("{way:?} {name} and wait");
             let (of_raw, ours) = (|| raw.copy(way, bytes), || piton.copy(way, bytes));
@@ -348,7 +350,8 @@ fn launches(raw: &Raw, piton: &Piton) {
 fn allocations(raw: &Raw, device: &Arc<dyn Device>) {
     let timeline = Timeline::new();
     let lane = timeline.register(None).unwrap();
-    let pool = DevicePool::new(Arc::clone(device), timeline, &MemoryPoolConfig::default());
+    let blocks = Arc::new(DeviceBlocks::new(Arc::clone(device)));
+    let pool = DevicePool::new(blocks, timeline, &MemoryPoolConfig::default());
     let pool = pool.unwrap();
     let pooled = || {
         let allocation = pool.allocate(Request::new(1 << 20).on(lane.id())).unwrap();

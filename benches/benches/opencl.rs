@@ -17,7 +17,7 @@
 mod turns;
 
 use opencl_sys as cl;
-use piton_alloc::{DevicePool, MemoryPoolConfig, Request};
+use piton_alloc::{DeviceBlocks, DevicePool, MemoryPoolConfig, Request};
 use piton_driver::{
     Admission, Command, Device, DeviceId, DevicePtr, Driver, FillPattern, Grid, Kernel, Launch,
     ModuleImage, Parameter, Queue, QueueOptions, Signature,
@@ -55,6 +55,8 @@ struct Raw {
     allocate: Function<unsafe extern "C" fn(cl::cl_context, u64, usize, u32) -> *mut c_void>,
     free: Function<unsafe extern "C" fn(cl::cl_context, *mut c_void)>,
     fill: Function<EnqueueFill>,
+    buffer: Function<CreateBuffer>,
+    map: Function<MapBuffer>,
     a: *mut c_void,
     b: *mut c_void,
 }
@@ -70,6 +72,20 @@ type EnqueueKernel = unsafe extern "C" fn(
     *const cl::cl_event,
     *mut cl::cl_event,
 ) -> i32;
+type CreateBuffer =
+    unsafe extern "C" fn(cl::cl_context, u64, usize, *mut c_void, *mut i32) -> cl::cl_mem;
+type MapBuffer = unsafe extern "C" fn(
+    cl::cl_command_queue,
+    cl::cl_mem,
+    u32,
+    u64,
+    usize,
+    usize,
+    u32,
+    *const cl::cl_event,
+    *mut cl::cl_event,
+    *mut i32,
+) -> *mut c_void;
 type EnqueueFill = unsafe extern "C" fn(
     cl::cl_command_queue,
     *mut c_void,
@@ -169,6 +185,10 @@ impl Raw {
         );
         let launch = function!(library, "clEnqueueNDRangeKernel");
         let copy = function!(library, "clEnqueueSVMMemcpy");
+        let (buffer, map) = (
+            function!(library, "clCreateBuffer"),
+            function!(library, "clEnqueueMapBuffer"),
+        );
         let (free, fill) = (
             function!(library, "clSVMFree"),
             function!(library, "clEnqueueSVMMemFill"),
@@ -222,6 +242,8 @@ impl Raw {
                 allocate,
                 free,
                 fill,
+                buffer,
+                map,
             })
         }
     }
@@ -278,23 +300,52 @@ impl Raw {
     )]
     fn allocation(&self, bytes: u64, is_filled: bool) {
         let bytes = usize::try_from(bytes).unwrap();
-        let word = 1_u32;
         // SAFETY: fresh memory of that size, which goes when the queue has ended.
         unsafe {
             // Read and written, by the host too.
             let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_SVM_FINE_GRAIN_BUFFER;
             let memory = (self.allocate)(self.context, flags, bytes, 0);
             if is_filled {
-                let word = (&raw const word).cast();
-                let (none, event) = (ptr::null(), ptr::null_mut());
-                (self.fill)(self.queue, memory, word, 4, bytes, 0, none, event);
-                (self.finish)(self.queue);
+                self.fill_with(memory, bytes);
             }
             (self.free)(self.context, memory);
         }
     }
 
+    /// Fills all of `a` or `b`.
+    fn write(&self, memory: *mut c_void) {
+        self.fill_with(memory, usize::try_from(LARGE).unwrap());
+    }
+
+    fn fill_with(&self, memory: *mut c_void, bytes: usize) {
+        let word = 1_u32;
+        let (value, none, event) = ((&raw const word).cast(), ptr::null(), ptr::null_mut());
+        // SAFETY: memory of that size; the pattern is copied by the call.
+        unsafe { (self.fill)(self.queue, memory, value, 4, bytes, 0, none, event) };
+        self.finish();
+    }
+
+    /// Memory of the driver's that the host has mapped for good, as page-locked memory is had where there is no word for it.
+    #[expect(
+        clippy::multiple_unsafe_ops_per_block,
+        reason = "a baseline is one sequence of calls"
+    )]
+    fn mapped(&self) -> *mut c_void {
+        let (bytes, mut code) = (usize::try_from(LARGE).unwrap(), 0);
+        // SAFETY: a buffer of that size, mapped for reading and writing; the call blocks.
+        unsafe {
+            let flags = cl::CL_MEM_READ_WRITE | cl::CL_MEM_ALLOC_HOST_PTR;
+            let buffer = (self.buffer)(self.context, flags, bytes, ptr::null_mut(), &raw mut code);
+            let (none, event, code) = (ptr::null(), ptr::null_mut(), &raw mut code);
+            (self.map)(self.queue, buffer, 1, 3, 0, bytes, 0, none, event, code)
+        }
+    }
+
     fn copy(&self, bytes: u64) {
+        self.copy_from(self.b, bytes);
+    }
+
+    fn copy_from(&self, from: *const c_void, bytes: u64) {
         let bytes = usize::try_from(bytes).unwrap();
         // SAFETY: both are as long; the call blocks.
         unsafe {
@@ -302,7 +353,7 @@ impl Raw {
                 self.queue,
                 1,
                 self.a,
-                self.b,
+                from,
                 bytes,
                 0,
                 ptr::null(),
@@ -351,6 +402,20 @@ impl Piton {
         assert!(matches!(admission, Ok(Admission::Accepted(_))));
     }
 
+    /// Fills memory of so many bytes.
+    fn write(&self, dst: DevicePtr, bytes: u64) {
+        let pattern = FillPattern::Word(1);
+        let command = Command::Fill {
+            dst,
+            pattern,
+            bytes,
+        };
+        // SAFETY: ours, of that size.
+        let admission = unsafe { self.queue.submit(&command, Location::caller()) };
+        assert!(matches!(admission, Ok(Admission::Accepted(_))));
+        self.finish();
+    }
+
     fn finish(&self) {
         let _reached = self.queue.wait(self.queue.submitted(), None).unwrap();
     }
@@ -383,11 +448,43 @@ fn main() {
     raw.launch_and_wait();
     piton.launch();
     piton.finish();
+    // What nobody has written is one page of zeroes, over and over.
+    raw.write(raw.a);
+    raw.write(raw.b);
+    piton.write(piton.a, LARGE);
+    piton.write(piton.b, LARGE);
     println!("ns, medians and [least], the two in turns");
     launches("launch, raw without events", &raw, &piton, false);
     launches("launch, raw with events", &raw, &piton, true);
     round_trips(&raw, &piton);
     allocations(&raw, &piton, &device);
+    sources(&raw);
+}
+
+/// What the device copies from fastest, of what page-locked memory could be: the driver alone, its mapped buffers in the first
+/// column and its shared memory, which piton takes, in the second.
+fn sources(raw: &Raw) {
+    println!("first what is mapped, then what is shared:");
+    let mapped = raw.mapped();
+    // SAFETY: mapped memory of that size, which nothing reads yet. What nobody has written is one page of zeroes.
+    unsafe {
+        mapped
+            .cast::<u8>()
+            .write_bytes(1, usize::try_from(LARGE).unwrap())
+    };
+    for (name, bytes, rounds) in [
+        ("copy 1 MiB from", 1 << 20, ROUNDS),
+        ("copy 64 MiB from", LARGE, 15),
+    ] {
+        raw.copy_from(mapped, bytes);
+        compare(
+            name,
+            rounds,
+            1,
+            || timed(|| raw.copy_from(mapped, bytes)),
+            || timed(|| raw.copy_from(raw.b, bytes)),
+        );
+    }
 }
 
 /// An allocation that is given back, of the driver's and of a pool that has what it needs; and one that is filled, for which the
@@ -395,20 +492,13 @@ fn main() {
 fn allocations(raw: &Raw, piton: &Piton, device: &Arc<dyn Device>) {
     let timeline = Timeline::new();
     let lane = timeline.register(None).unwrap();
-    let pool = DevicePool::new(Arc::clone(device), timeline, &MemoryPoolConfig::default());
+    let blocks = Arc::new(DeviceBlocks::new(Arc::clone(device)));
+    let pool = DevicePool::new(blocks, timeline, &MemoryPoolConfig::default());
     let pool = pool.unwrap();
     let pooled = |bytes, is_filled| {
         let allocation = pool.allocate(Request::new(bytes).on(lane.id())).unwrap();
         if is_filled {
-            let command = Command::Fill {
-                dst: allocation.ptr(),
-                pattern: FillPattern::Word(1),
-                bytes,
-            };
-            // SAFETY: ours, of that size.
-            let admission = unsafe { piton.queue.submit(&command, Location::caller()) };
-            assert!(matches!(admission, Ok(Admission::Accepted(_))));
-            piton.finish();
+            piton.write(allocation.ptr(), bytes);
         }
         pool.free(allocation, Frontier::new()).unwrap();
     };

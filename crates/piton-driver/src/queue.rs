@@ -257,8 +257,9 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
     /// # Safety
     /// Until the command has ended: device memory it names is live and of the extent it uses; host memory it names
     /// is valid, and no reference to a destination exists; and nothing else uses any of that in a conflicting way,
-    /// on the host or on any queue, unless ordered with the command. Commands that name no memory ask nothing. A graph
-    /// asks it for every node as it is at submission, unordered nodes among themselves included.
+    /// on the host or on any queue, of this process or of one that shares the pages, unless ordered with the command.
+    /// Commands that name no memory ask nothing. A graph asks it for every node as it is at submission, unordered nodes
+    /// among themselves included.
     ///
     /// # Errors
     /// Beside the common ones: [`InvalidArguments`](crate::ErrorKind::InvalidArguments) and

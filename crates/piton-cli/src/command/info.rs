@@ -86,7 +86,15 @@ fn opencl() -> Result<DriverFacts, Failure> {
 /// The devices of CUDA, or which library was looked for and what the system said.
 fn cuda() -> Result<DriverFacts, Failure> {
     match CudaDriver::open(CudaConfig::default()) {
-        Ok(driver) => lacking("cuda", &driver, driver.missing()),
+        Ok(driver) => {
+            let mut facts = lacking("cuda", &driver, driver.missing())?;
+            if let Err(absence) = driver.compiler() {
+                facts
+                    .missing
+                    .push(format!("no CUDA C, only PTX: {absence}"));
+            }
+            Ok(facts)
+        }
         Err(absence) => Ok(absent("cuda", absence.to_string())),
     }
 }
