@@ -116,6 +116,10 @@ fn an_export_is_imported_as_often_as_one_likes(subject: &Subject) -> Checked {
         mapped.end()?;
         pages.0.destroy(last)?;
     }
+    // Mapped here for the first time, after others have written it.
+    let own = Mapped::new(pages, handle)?;
+    own.shows(&stage, 9, "a first mapping changes nothing")?;
+    own.end()?;
     Ok(pages.0.destroy(handle)?)
 }
 

@@ -26,18 +26,20 @@ impl AddressSpace {
         }
     }
 
-    /// The descriptor of a handle's pages.
-    pub(crate) fn export(&self, handle: PhysicalHandle) -> Result<OwnedFd, ErrorKind> {
+    /// The descriptor of a handle's pages. Another process may write them from now on, so they are not fresh any more.
+    pub(crate) fn export(&mut self, handle: PhysicalHandle) -> Result<OwnedFd, ErrorKind> {
         let number = handle.0;
-        let found = self.handles.get(&handle);
+        let found = self.handles.get_mut(&handle);
         let found = found.filter(|found| !found.is_destroyed);
         let found = found.ok_or(ErrorKind::UnknownHandle { handle: number })?;
         let own = found.shared.as_ref().filter(|_| !found.runs.is_empty());
         let own = own.ok_or(ErrorKind::NotShareable { handle: number })?;
         let descriptor = own.as_fd().try_clone_to_owned();
-        descriptor.map_err(|error| ErrorKind::System {
+        let descriptor = descriptor.map_err(|error| ErrorKind::System {
             errno: error.raw_os_error().unwrap_or(0),
-        })
+        })?;
+        found.is_fresh = false;
+        Ok(descriptor)
     }
 
     /// A handle to pages that were exported.

@@ -17,7 +17,7 @@ use std::{
 const CHILD: &str = "PITON_PAGES_CHILD";
 
 /// Maps a page, says what is in it, and fills it with something else.
-fn exchange(device: &dyn Device, handle: PhysicalHandle, word: u32) -> u32 {
+pub(crate) fn exchange(device: &dyn Device, handle: PhysicalHandle, word: u32) -> u32 {
     let pages = device.virtual_memory().unwrap();
     let range = pages.reserve(pages.granularity().minimum).unwrap();
     // SAFETY: nothing names the addresses yet.
