@@ -8,7 +8,7 @@
 use crate::subject::pool;
 use comfy_table::Table;
 use flate2::read::MultiGzDecoder;
-use piton_pinned::{PinnedBlock, PinnedPoolConfig};
+use piton_pinned::{PinnedBlock, PinnedPoolConfig, PinnedStats};
 use std::{
     collections::HashMap,
     fs,
@@ -44,6 +44,15 @@ impl Waste {
         self.over_a_quarter += u64::from(slack > 63 && slack > asked / 4);
         self.over_a_page += u64::from(asked > 32 << 20 && slack >= 4096);
     }
+
+    /// What there is after a request: a drop makes nothing more.
+    fn note_peaks(&mut self, stats: &PinnedStats) {
+        if stats.requested_bytes > self.peak_live {
+            self.peak_live = stats.requested_bytes;
+            self.peak_taken = stats.live_bytes;
+        }
+        self.peak_held = self.peak_held.max(stats.held_bytes);
+    }
 }
 
 /// Replays a trace, one line a request: `a,NAME,BYTES,STREAM` or `f,NAME,STREAM`. The thread keeps so many bytes of a class.
@@ -63,16 +72,11 @@ fn replay(lines: &str, magazine_bytes: u64) -> Waste {
                 let block = pool.allocate(bytes).expect("the cap is above all traces");
                 waste.note(&block);
                 live.insert(name.to_owned(), block);
+                waste.note_peaks(&pool.stats());
             }
             (Some("f"), Some(name), _) => drop(live.remove(name)),
             _ => {}
         }
-        let stats = pool.stats();
-        if stats.requested_bytes > waste.peak_live {
-            waste.peak_live = stats.requested_bytes;
-            waste.peak_taken = stats.live_bytes;
-        }
-        waste.peak_held = waste.peak_held.max(stats.held_bytes);
     }
     waste
 }

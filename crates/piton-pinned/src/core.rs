@@ -41,6 +41,7 @@ use crate::{
     record::Record,
     regions::Regions,
     request::Request,
+    short_way,
     source::Source,
     span::{RegionId, Span},
     thread_cache::{self, PoolCaches},
@@ -296,7 +297,7 @@ pub(crate) fn take_common(core: &Ticket<Core>, asked: usize) -> Option<PinnedBlo
         return None;
     }
     let asked = asked as u64;
-    let taken = thread_cache::take(core, class.index(), asked)?;
+    let taken = short_way::take(core, class.index(), asked)?;
     Some(PinnedBlock::new(taken, Label::new(asked, Some(class))))
 }
 
@@ -307,7 +308,7 @@ pub(crate) fn take_common(core: &Ticket<Core>, asked: usize) -> Option<PinnedBlo
 #[inline]
 pub(crate) fn take(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedError> {
     if let Some(class) = request.listed_class()
-        && let Some(taken) = thread_cache::take(core, class.index(), request.asked)
+        && let Some(taken) = short_way::take(core, class.index(), request.asked)
     {
         return Ok(taken);
     }
@@ -321,7 +322,7 @@ fn take_slowly(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedEr
     core.source.check_alive()?;
     collect_for_this_thread(core);
     if let Some(class) = request.listed_class()
-        && let Some(taken) = thread_cache::take(core, class.index(), request.asked)
+        && let Some(taken) = short_way::take(core, class.index(), request.asked)
     {
         return Ok(taken);
     }
@@ -332,7 +333,7 @@ fn take_slowly(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedEr
             Record::new(span.inspect_err(|_| core.events.failure())?)
         }
     };
-    let ticket = thread_cache::note_out(core, &record.span, request.asked);
+    let ticket = short_way::note_out(core, &record.span, request.asked);
     Ok((record, ticket))
 }
 
@@ -341,7 +342,7 @@ fn take_slowly(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedEr
 fn collect_for_this_thread(core: &Ticket<Core>) {
     let complete = core.pending.take_complete(&core.timeline).into_iter();
     let left = complete.filter_map(|record| match record.span.class {
-        Some(class) => thread_cache::keep(core, record, class.index()).err(),
+        Some(class) => short_way::keep(core, record, class.index()).err(),
         None => Some(record),
     });
     core.shelve_all(left.collect());
@@ -418,7 +419,7 @@ pub(crate) fn give_back(core: Ticket<Core>, record: Box<Record>, label: Known) {
 fn give_back_free(core: Ticket<Core>, record: Box<Record>, label: Known) {
     match label.class() {
         Some(class) => {
-            if let Err((record, core)) = thread_cache::give(core, record, class, label.asked()) {
+            if let Err((record, core)) = short_way::give(core, record, class, label.asked()) {
                 give_to_all(core, record, label);
             }
         }
@@ -450,7 +451,7 @@ fn note_back(core: &Ticket<Core>, record: &Record, label: Known) {
     if core.is_closed() {
         thread_cache::forget(core);
     }
-    thread_cache::note_back(core, &record.span, label.asked());
+    short_way::note_back(core, &record.span, label.asked());
 }
 
 /// The last handle has gone: what threads keep is taken.

@@ -80,6 +80,7 @@ mod interop_allocator;
 #[cfg(feature = "bytes")]
 mod interop_bytes;
 mod keeper;
+mod kept;
 mod label;
 mod leftovers;
 mod lent;
@@ -94,6 +95,7 @@ mod record;
 mod regions;
 mod registered;
 mod request;
+mod short_way;
 mod source;
 mod span;
 mod staging_ring;

@@ -1,10 +1,10 @@
-//! What one thread keeps of one pool: magazines, tickets and counters. The fast path of a request and of a drop.
+//! Where what one thread keeps of one pool is found: by the thread, and by a pool that wants it back.
 //!
 //! # The idea
 //! A request of a common size takes a block from the thread's magazine, a ticket from its purse, and adds to its
 //! counters: plain loads and stores of memory that no other thread writes. A drop, on whatever thread, is the same
-//! backwards. Whatever does not go like that (an empty magazine and an empty depot, a use that is not complete, a
-//! thread that is ending) takes the way through the pool's shared parts, which is always open.
+//! backwards ([`short_way`](crate::short_way)). Whatever does not go like that (an empty magazine and an empty depot, a use that
+//! is not complete, a thread that is ending) takes the way through the pool's shared parts, which is always open.
 //!
 //! # Protocol
 //! | what | who may touch it |
@@ -30,15 +30,12 @@
 )]
 
 use crate::{
-    class_counts::{ClassCount, ClassCounters, ThreadCounters},
-    core::{Core, Taken},
-    magazine::{Batch, Magazine},
+    class_counts::{ClassCounters, ThreadCounters},
+    core::Core,
+    kept::{Kept, empty, magazines, swap, take_all},
     recall::{Recallable, Shut},
-    record::Record,
-    span::Span,
-    tickets::{Key, Purse, Ticket},
+    tickets::{Key, Ticket},
 };
-use piton_suballoc::SizeClass;
 use piton_sync::{
     Mutex,
     atomic::{AtomicBool, Ordering},
@@ -76,102 +73,6 @@ pub(crate) struct ThreadCache {
     timeline: Arc<Timeline>,
 }
 
-#[derive(Debug)]
-struct Kept {
-    purse: Purse<Core>,
-    /// By number of the class; classes of larger blocks have none.
-    magazines: Magazines,
-}
-
-type Magazines = Box<[Magazine<Box<Record>>]>;
-
-/// Empty magazines of a pool's classes.
-fn magazines(core: &Core) -> Magazines {
-    core.halves
-        .iter()
-        .map(|half| Magazine::new(*half))
-        .collect()
-}
-
-impl Kept {
-    /// Takes a free block of a class, for a request of `asked` bytes.
-    #[inline]
-    fn take(&mut self, counters: &[ClassCounters], class: usize, asked: u64) -> Option<Taken> {
-        let count = counters.get(class)?;
-        let kept = self.magazines.get_mut(class).and_then(Magazine::pop);
-        let record = match kept {
-            Some(record) => record,
-            None => self.fetch(counters, class)?,
-        };
-        count.hand_out(asked);
-        Some((record, self.purse.take()))
-    }
-
-    /// Takes a block from the depot, and if there are magazines of its class, what came with it.
-    #[cold]
-    fn fetch(&mut self, counters: &[ClassCounters], class: usize) -> Option<Box<Record>> {
-        let mut batch = self.purse.depots.get(class)?.take()?;
-        counters.get(class)?.came(batch.len());
-        match self.magazines.get_mut(class) {
-            Some(magazine) => {
-                magazine.load(batch);
-                magazine.pop()
-            }
-            None => batch.pop(),
-        }
-    }
-
-    /// Keeps a dropped block of a size class that was handed out for a request of `asked` bytes, and its ticket.
-    #[inline]
-    fn take_back(
-        &mut self,
-        counters: &[ClassCounters],
-        (record, ticket): Taken,
-        class: usize,
-        asked: u64,
-    ) {
-        if let Some(counters) = counters.get(class) {
-            counters.take_back(asked);
-        }
-        self.purse.put(ticket);
-        self.keep(counters, record, class);
-    }
-
-    /// Keeps a free block of a size class.
-    #[inline]
-    fn keep(&mut self, counters: &[ClassCounters], record: Box<Record>, class: usize) {
-        let kept = match self.magazines.get_mut(class) {
-            Some(magazine) => magazine.put(record),
-            None => Err(record),
-        };
-        if let Err(record) = kept {
-            self.keep_at_edge(counters, record, class);
-        }
-    }
-
-    /// As [`keep`](Self::keep), where the stack is full or there is none.
-    #[cold]
-    fn keep_at_edge(&mut self, counters: &[ClassCounters], record: Box<Record>, class: usize) {
-        let surplus = match self.magazines.get_mut(class) {
-            Some(magazine) => magazine.push(record),
-            None => Some(vec![record]),
-        };
-        if let Some(surplus) = surplus {
-            self.leave(counters, class, surplus);
-        }
-    }
-
-    /// Leaves a batch in the depot.
-    fn leave(&self, counters: &[ClassCounters], class: usize, batch: Batch<Box<Record>>) {
-        if let Some(counters) = counters.get(class) {
-            counters.left(batch.len());
-        }
-        if let Some(depot) = self.purse.depots.get(class) {
-            depot.put(batch);
-        }
-    }
-}
-
 impl ThreadCache {
     fn new(core: &Ticket<Core>) -> Arc<Self> {
         Arc::new(Self {
@@ -179,10 +80,7 @@ impl ThreadCache {
             counters: core.counters.join(),
             closed: Arc::clone(&core.closed),
             timeline: Arc::clone(&core.timeline),
-            kept: Recallable::new(Some(Kept {
-                magazines: magazines(core),
-                purse: Purse::new(core.clone()),
-            })),
+            kept: Recallable::new(Some(Kept::new(core))),
         })
     }
 
@@ -263,41 +161,6 @@ impl ThreadCache {
     /// Whether it may leave the list: its pool is closed, and the thread is not inside.
     fn is_over(&self) -> bool {
         self.closed.load(Ordering::Relaxed) && !self.kept.is_inside()
-    }
-}
-
-/// Puts fresh magazines in place of those in use, which are counted as gone. Allocates nothing: they were made before.
-fn swap(
-    kept: Option<&mut Kept>,
-    fresh: Magazines,
-    counters: &[ClassCounters],
-) -> Option<Magazines> {
-    let magazines = std::mem::replace(&mut kept?.magazines, fresh);
-    count_out(counters, &magazines);
-    Some(magazines)
-}
-
-/// Takes everything that is kept.
-fn take_all(kept: &mut Option<Kept>, counters: &[ClassCounters]) -> Option<Kept> {
-    let kept = kept.take()?;
-    count_out(counters, &kept.magazines);
-    Some(kept)
-}
-
-/// Counts what is in magazines as gone from them.
-fn count_out(counters: &[ClassCounters], magazines: &[Magazine<Box<Record>>]) {
-    for (counters, magazine) in counters.iter().zip(magazines) {
-        counters.left(magazine.len());
-    }
-}
-
-/// Gives everything in magazines to the depots.
-fn empty(core: &Core, magazines: Option<Magazines>) {
-    let mut magazines = magazines.unwrap_or_default();
-    for (depot, magazine) in core.depots.iter().zip(&mut magazines) {
-        for batch in magazine.unload() {
-            depot.put(batch);
-        }
     }
 }
 
@@ -383,7 +246,7 @@ impl Drop for ThreadCaches {
 
 /// Runs `act` on what this thread keeps of the pool, if that was used last, and what is given, which comes back if it was not.
 #[inline]
-fn first_with<G, R>(
+pub(crate) fn first_with<G, R>(
     key: Key<Core>,
     given: G,
     act: impl FnOnce(&mut Kept, &[ClassCounters], G) -> R,
@@ -398,12 +261,15 @@ fn first_with<G, R>(
 
 /// As [`first_with`], of nothing given.
 #[inline]
-fn first<R>(key: Key<Core>, act: impl FnOnce(&mut Kept, &[ClassCounters]) -> R) -> Option<R> {
+pub(crate) fn first<R>(
+    key: Key<Core>,
+    act: impl FnOnce(&mut Kept, &[ClassCounters]) -> R,
+) -> Option<R> {
     first_with(key, (), |kept, counters, ()| act(kept, counters)).ok()
 }
 
 /// Runs `act` on what this thread keeps of the pool. `None` if there can be none: the thread is ending, or is in here.
-fn with<R>(
+pub(crate) fn with<R>(
     core: &Ticket<Core>,
     mut act: impl FnMut(&mut Kept, &[ClassCounters]) -> R,
 ) -> Option<R> {
@@ -417,7 +283,7 @@ fn with<R>(
 
 /// Has the pool's cache found first, open, and made if there is none. `None` if there can be none.
 #[cold]
-fn bring_forward(core: &Ticket<Core>) -> Option<()> {
+pub(crate) fn bring_forward(core: &Ticket<Core>) -> Option<()> {
     let Some(cache) = ThreadCaches::find(core.key())? else {
         return make(core);
     };
@@ -456,135 +322,6 @@ fn make(core: &Ticket<Core>) -> Option<()> {
         return None;
     }
     ThreadCaches::find(core.key())?.map(drop)
-}
-
-/// Takes a free block of a class from this thread's magazine or the depot, for a request of `asked` bytes.
-// Always: called, it saves and restores as many registers again as its caller does, a seventh of all it does.
-#[inline(always)]
-pub(crate) fn take(core: &Ticket<Core>, class: usize, asked: u64) -> Option<Taken> {
-    let taken = first(core.key(), |kept, counters| {
-        kept.take(counters, class, asked)
-    });
-    match taken {
-        Some(taken) => taken,
-        None => take_again(core, class, asked),
-    }
-}
-
-/// As [`take`], where the cache has to be found first.
-#[cold]
-fn take_again(core: &Ticket<Core>, class: usize, asked: u64) -> Option<Taken> {
-    bring_forward(core)?;
-    first(core.key(), |kept, counters| {
-        kept.take(counters, class, asked)
-    })?
-}
-
-/// Keeps a block that was dropped, is of the size class of this index, and that no device uses. Hands it back if this thread
-/// has no place for it, or the pool is closed.
-#[inline]
-pub(crate) fn give(
-    core: Ticket<Core>,
-    record: Box<Record>,
-    class: usize,
-    asked: u64,
-) -> Result<(), Taken> {
-    let (key, dropped) = (core.key(), (record, core));
-    let given = first_with(key, dropped, |kept, counters, dropped| {
-        kept.take_back(counters, dropped, class, asked);
-    });
-    match given {
-        Ok(()) => Ok(()),
-        Err(dropped) => give_again(dropped, class, asked),
-    }
-}
-
-/// As [`give`], where the cache has to be found first.
-#[cold]
-fn give_again(dropped: Taken, class: usize, asked: u64) -> Result<(), Taken> {
-    let core = &dropped.1;
-    if bring_forward(core).is_none() {
-        return Err(dropped);
-    }
-    first_with(core.key(), dropped, |kept, counters, dropped| {
-        kept.take_back(counters, dropped, class, asked);
-    })
-}
-
-/// Keeps a block that was given back before and has become free, of the size class of this index. Hands it back if this
-/// thread has no place for it.
-#[cold]
-pub(crate) fn keep(
-    core: &Ticket<Core>,
-    record: Box<Record>,
-    class: usize,
-) -> Result<(), Box<Record>> {
-    let keep = |kept: &mut Kept, counters: &[ClassCounters], record| {
-        if let Some(count) = counters.get(class) {
-            count.came(1);
-        }
-        kept.keep(counters, record, class);
-    };
-    first_with(core.key(), record, keep).or_else(|record| {
-        if bring_forward(core).is_none() {
-            return Err(record);
-        }
-        first_with(core.key(), record, keep)
-    })
-}
-
-/// The counters of a block's class, or of blocks of none.
-fn counters_of<'a>(counters: &'a [ClassCounters], span: &Span) -> Option<&'a ClassCounters> {
-    let last = counters.len().saturating_sub(1);
-    counters.get(span.class.map_or(last, SizeClass::index))
-}
-
-/// Notes that a block went out, for a request of `asked` bytes, that came from the pool's books or straight from a depot.
-pub(crate) fn note_out(core: &Ticket<Core>, span: &Span, asked: u64) -> Ticket<Core> {
-    if span.class.is_none() {
-        core.events.exact_out(span.bytes);
-    }
-    let noted = with(core, |kept, counters| {
-        if let Some(counters) = counters_of(counters, span) {
-            counters.came(1);
-            counters.hand_out(asked);
-        }
-        kept.purse.take()
-    });
-    noted.unwrap_or_else(|| {
-        let count = ClassCount {
-            handed_out: 1,
-            requested: asked,
-            exchanged: 1,
-            ..ClassCount::default()
-        };
-        core.counters.count(span.class, count);
-        core.clone()
-    })
-}
-
-/// Notes that a block was dropped that goes elsewhere than into a magazine.
-pub(crate) fn note_back(core: &Ticket<Core>, span: &Span, asked: u64) {
-    if span.class.is_none() {
-        core.events.exact_back(span.bytes);
-    }
-    // No cache is made for it: a thread that only ever drops what devices still use keeps nothing.
-    let noted = first(core.key(), |_, counters| {
-        if let Some(counters) = counters_of(counters, span) {
-            counters.left(1);
-            counters.take_back(asked);
-        }
-    });
-    if noted.is_some() {
-        return;
-    }
-    let count = ClassCount {
-        taken_back: 1,
-        returned: asked,
-        exchanged: 1_u64.wrapping_neg(),
-        ..ClassCount::default()
-    };
-    core.counters.count(span.class, count);
 }
 
 /// Gives what this thread keeps of the pool to the depots.
