@@ -11,7 +11,10 @@
     reason = "a test that cannot set up its case has failed"
 )]
 
-use std::path::{Path, PathBuf};
+#[path = "../../piton-topology/tests/shared_files/mod.rs"]
+mod shared_files;
+
+use std::path::PathBuf;
 
 use piton_fluid::{FlowSpec, Fluid, Network};
 use piton_topology::{
@@ -20,21 +23,13 @@ use piton_topology::{
 };
 use proptest::prelude::*;
 use serde_json::Value;
+use shared_files::shared_files;
 
 const GIB: u64 = 1 << 30;
 
 /// Each machine with the answers about it, and its devices in the answers' order.
 fn machines() -> Vec<(PathBuf, Machine, Value, Vec<DeviceId>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/topologies/nccl_xml");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!("skipped: no topology files at shared/topologies/nccl_xml");
-        return Vec::new();
-    };
-    let files = entries.map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = files
-        .filter(|path| path.extension().is_some_and(|extension| extension == "xml"))
-        .collect();
-    files.sort();
+    let files = shared_files("nccl_xml", ".xml");
     files.into_iter().filter_map(read).collect()
 }
 

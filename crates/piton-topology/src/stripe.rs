@@ -15,6 +15,8 @@ mod carried;
 mod decompose;
 mod dinic;
 mod fair;
+mod fill;
+mod options;
 mod plan;
 mod residual;
 mod share;
@@ -27,64 +29,20 @@ use crate::error::RouteError;
 use crate::id::{DeviceId, NodeId};
 use crate::machine::Machine;
 use crate::node::NodeKind;
-use crate::path::Transit;
 use crate::peer::PeerAccess;
 use crate::quantity::{BytesPerSec, Nanos};
-use crate::route::{CostModel, RouteKind};
+use crate::route::RouteKind;
 
 use by_command::one_engine_each;
 use carried::Commands;
 use decompose::FlowPath;
 use dinic::Arcs;
+pub use options::{CopyEngines, StripeOptions};
 pub use plan::{SharedPlan, Stop, Stripe, StripePlan};
 pub use residual::Residual;
 
 /// How many times as long as for a relay the first chunk takes that stops in host memory.
 const HOST_CHUNKS: u64 = 2;
-
-/// Copy engines of a device, one of which each part of a copy keeps busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyEngines {
-    /// How many a device has for copies to others; at least 1.
-    pub count: u16,
-    /// What one carries.
-    pub rate: BytesPerSec,
-}
-
-/// How copies are split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StripeOptions {
-    /// Whether parts may go through other devices.
-    pub transit: Transit,
-    /// What a copy costs beside its time on the wire.
-    pub costs: CostModel,
-    /// Copies below this many bytes take one route.
-    pub floor: u64,
-    /// Parts but for one are multiples of this many bytes; a power of two.
-    pub align: u64,
-    /// Whether parts are what commands can carry: from one device to another only the way that the driver takes, and any other
-    /// through host memory. For whoever carries plans out and can say which memory a copy stops in, and not which links it takes.
-    pub by_commands: bool,
-    /// Engines of each device; `None` if parts may be as many as there are routes.
-    pub engines: Option<CopyEngines>,
-}
-
-impl Default for StripeOptions {
-    fn default() -> Self {
-        Self {
-            transit: Transit::Devices,
-            costs: CostModel {
-                // A relay waits for a whole chunk, so chunks are short where there may be several relays.
-                chunk_bytes: defaults::STAGING_CHUNK_BYTES / 4,
-                ..CostModel::default()
-            },
-            floor: 4 << 20,
-            align: 256,
-            by_commands: false,
-            engines: None,
-        }
-    }
-}
 
 /// Plans copies on one machine. Answers take a few microseconds and no lock.
 ///
@@ -165,7 +123,7 @@ impl StripePlanner {
         }
         let paths = self.paths(source, sink, residual);
         let mut roads: Vec<Stripe> = match &self.commands {
-            Some(commands) => self.carried(commands, (from, to), source, residual, &paths),
+            Some(commands) => self.carried(commands, (from, to), source, (residual, bytes), &paths),
             None => self.flowing((from, to), paths),
         };
         roads.sort_by_key(|road| (std::cmp::Reverse(road.rate), road.delay));
@@ -262,7 +220,13 @@ impl StripePlanner {
         let costs = &self.options.costs;
         let rate = costs.through(kind, BytesPerSec::new(path.rate));
         let mut delay = costs.launch;
-        for stop in &stops {
+        // Where an engine has a part to itself, what chunks take is known better.
+        let counted = if self.commands.is_some() && self.options.engines.is_some() {
+            0
+        } else {
+            stops.len()
+        };
+        for stop in &stops[..counted] {
             let chunk = match stop {
                 Stop::Device(_) => costs.chunk_bytes,
                 // A device has few engines for the host's memory, so that chunks are long.

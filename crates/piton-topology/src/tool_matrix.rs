@@ -13,6 +13,8 @@ mod fabric;
 mod rocm;
 mod smi;
 
+use std::borrow::Cow;
+
 use crate::cpu_list::CpuList;
 use crate::distance::{Distance, Relation};
 use crate::error::{BuildError, MatrixError};
@@ -22,6 +24,9 @@ use crate::matrix::Matrix;
 
 /// The most bytes of a tool's text that are read; a matrix of 128 devices has about 100 thousand.
 pub const MAX_MATRIX_BYTES: usize = 4 << 20;
+
+/// What begins a terminal's sequence.
+const ESCAPE: char = '\u{1b}';
 
 /// The most rows: each cell is a few bytes, and all pairs are looked at.
 const MAX_COLUMNS: usize = 512;
@@ -62,10 +67,11 @@ impl ToolMatrix {
         if bytes > limit {
             return Err(MatrixError::TooLarge { bytes, limit });
         }
-        if rocm::is_rocm(text) {
-            return rocm::parse(text);
+        let text = plain(text);
+        if rocm::is_rocm(&text) {
+            return rocm::parse(&text);
         }
-        smi::parse(text)
+        smi::parse(&text)
     }
 
     /// The smallest machine with these distances.
@@ -92,6 +98,23 @@ impl ToolMatrix {
         );
         is_host.then_some(relation.distance)
     }
+}
+
+/// The text without a byte order mark and without the escape sequences of a terminal, which underline a header or colour a row.
+fn plain(text: &str) -> Cow<'_, str> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if !text.contains(ESCAPE) {
+        return Cow::Borrowed(text);
+    }
+    let mut is_escaped = false;
+    let plain = text.chars().filter(|letter| {
+        let is_shown = !is_escaped && *letter != ESCAPE || *letter == '\n';
+        // A sequence ends with a letter, and one that was cut off with its line.
+        let ends = letter.is_ascii_alphabetic() || *letter == '\n';
+        is_escaped = *letter == ESCAPE || is_escaped && !ends;
+        is_shown
+    });
+    Cow::Owned(plain.collect())
 }
 
 impl Machine {

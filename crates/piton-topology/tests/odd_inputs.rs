@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use piton_topology::{Distance, Machine, Warning};
+use piton_topology::{DeviceId, Distance, Machine, PeerAccess, Router, ToolMatrix, Warning};
 
 fn matrix(text: &str) -> Result<Machine, String> {
     Machine::from_tool_matrix(text).map_err(|error| error.to_string())
@@ -42,6 +42,99 @@ fn a_word_that_is_none_and_an_affinity_that_is_none_are_named_with_their_line() 
         GPU0\t X \tNV4\t0-3\nGPU1\tNV4\t X \t0-3,8-x\n";
     let list = matrix(list).unwrap_err();
     assert!(list.starts_with("line 3"), "{list}");
+}
+
+/// What `npu-smi` prints of so many devices in pairs of dies.
+fn npus(count: usize) -> String {
+    let name = |at: usize| format!("NPU{at}");
+    let mut text = format!("{:11}", "");
+    text.extend((0..count).map(|at| format!("{:11}", name(at))));
+    for row in 0..count {
+        let word = |column: usize| match (row == column, row / 2 == column / 2) {
+            (true, _) => "X",
+            (_, true) => "SIO",
+            _ => "HCCS_SW",
+        };
+        text.push_str(&format!("\n{:11}", name(row)));
+        text.extend((0..count).map(|column| format!("{:11}", word(column))));
+    }
+    text
+}
+
+#[test]
+fn a_matrix_of_many_devices_may_come_from_a_terminal_of_windows_with_a_legend_in_any_language() {
+    let plain = matrix(&npus(16)).unwrap();
+    assert_eq!(plain.device_count(), 16);
+    let distances = plain.distances();
+    assert_eq!(distances.get(10, 11), Some(&Distance::Package));
+    assert_eq!(distances.get(1, 10), Some(&Distance::LinkSwitch));
+    let coloured = npus(16).replace("SIO", "\u{1b}[1;32mSIO\u{1b}[0m");
+    let legend = "\n图例:\n  X    = 自身\n  SIO  = 同一封装\n";
+    let odd = format!("\u{feff}{coloured}{legend}").replace('\n', "\r\n");
+    assert_eq!(matrix(&odd).unwrap().distances(), distances);
+}
+
+/// What was printed of the first pair.
+fn printed(text: &str) -> Distance {
+    let matrix = ToolMatrix::parse(text).unwrap();
+    matrix.cells.get(0, 1).unwrap().unwrap().distance
+}
+
+#[test]
+fn what_nobody_knows_of_a_pair_is_unknown_and_the_devices_are_there_still() {
+    let text = "           NPU0       NPU1\nNPU0       X          NA\nNPU1       NA         X\n";
+    assert_eq!(printed(text), Distance::Unknown);
+    let machine = matrix(text).unwrap();
+    let router = Router::new(&machine, &PeerAccess::none());
+    let [a, b] = [0, 1].map(DeviceId::new);
+    assert!(router.route(a, b, 1 << 20).is_ok());
+}
+
+#[test]
+fn a_row_that_the_terminal_wrapped_is_named_with_its_line() {
+    let wrapped = npus(3).replacen("SIO        HCCS_SW", "SIO\n   HCCS_SW", 1);
+    let error = matrix(&wrapped).unwrap_err();
+    assert!(error.starts_with("line 2"), "{error}");
+}
+
+/// What `rocm-smi` prints of so many devices, each pair joined by a link of this type and of this weight.
+fn rocm(count: usize, weight: &str, link: &str) -> String {
+    let block = |title: &str, own: &str, other: &str| {
+        let mut text = format!("======= {title} between two GPUs =======\n       ");
+        text.extend((0..count).map(|at| format!("{:13}", format!("GPU{at}"))));
+        for row in 0..count {
+            text.push_str(&format!("\n{:7}", format!("GPU{row}")));
+            let word = |column| if row == column { own } else { other };
+            text.extend((0..count).map(|column| format!("{:13}", word(column))));
+        }
+        text + "\n\n"
+    };
+    let numa = (0..count).map(|at| format!("GPU[{at}]\t\t: (Topology) Numa Node: -1\n"));
+    let blocks = [
+        block("Weight", "0", weight),
+        block("Hops", "0", "1"),
+        block("Link Type", "0", link),
+    ];
+    blocks.concat() + "======= Numa Nodes =======\n" + &numa.collect::<String>()
+}
+
+#[test]
+fn a_listing_in_blocks_may_have_many_devices_and_come_from_a_terminal() {
+    let text = rocm(12, "15", "XGMI").replace("XGMI", "\u{1b}[32mXGMI\u{1b}[m");
+    let machine = matrix(&text.replace('\n', "\r\n")).unwrap();
+    assert_eq!(machine.device_count(), 12);
+    assert_eq!(machine.distances().get(9, 11), Some(&Distance::Link));
+}
+
+#[test]
+fn a_listing_in_blocks_may_not_know_the_weight_nor_the_type_of_a_link() {
+    let text = rocm(2, "N/A", "XXXX");
+    let weights = ToolMatrix::parse(&text).unwrap().weights.unwrap();
+    assert_eq!(weights.get(0, 1), Some(&None));
+    assert_eq!(printed(&text), Distance::Unknown);
+    assert_eq!(matrix(&text).unwrap().device_count(), 2);
+    let wrong = matrix(&rocm(2, "15", "YYYY")).unwrap_err();
+    assert!(wrong.contains("column 2"), "{wrong}");
 }
 
 /// An hwloc file of a version, whose one device has this address and link speed, and four processors of which the third is

@@ -5,8 +5,9 @@
 //! longer than a start. And the next leg has nothing to do until a chunk has arrived, so chunks are to be short. They take
 //! [`CHUNK_TIME`] on the wire, which is a few times a start.
 //!
-//! The first chunks are shorter still: the next leg begins sooner, and the two lanes of a leg do not end, and then start,
-//! at the same times, in which the wire would rest. So are the last, since the last leg carries those alone.
+//! The first chunks are shorter still, each than the next, one for each lane of a leg and two at least: the next leg begins
+//! sooner, and the lanes of a leg do not end, and then start, at the same times, in which the wire would rest. So are the last,
+//! since the last leg carries those alone.
 
 use std::time::Duration;
 
@@ -19,10 +20,12 @@ const CHUNK_TIME: Duration = Duration::from_micros(20);
 /// The same on the way into host memory or out of it, for which a device may have but one engine: then nothing is carried while
 /// a chunk is started.
 const HOST_CHUNK_TIME: Duration = Duration::from_micros(60);
-/// The same where every copy engine has a lane of its own.
-const ALONE_CHUNK_TIME: Duration = Duration::from_micros(200);
+/// What starting a copy takes, about.
+const START: Duration = Duration::from_micros(5);
 /// Chunks of a part at most, so that its commands find room in a lane.
 const MOST_CHUNKS: u64 = 320;
+/// Short chunks at each end at most.
+const MOST_SHORT: u16 = 16;
 /// Chunks begin at multiples of this many bytes.
 const ALIGN: u64 = 256;
 
@@ -33,8 +36,27 @@ pub(crate) enum Engines {
     Many,
     /// Those for the host, among others.
     Host,
-    /// One for each part.
-    Few,
+    /// One for each part, which stops so many times.
+    Few {
+        /// In a device's memory or the host's.
+        stops: u16,
+    },
+}
+
+impl Engines {
+    /// What a chunk takes on the wire, in nanoseconds, of a part that takes so many.
+    fn chunk_ns(self, part_ns: u64) -> u128 {
+        match self {
+            Self::Many => CHUNK_TIME.as_nanos(),
+            Self::Host => HOST_CHUNK_TIME.as_nanos(),
+            // Each stop waits for a chunk, and each chunk for its start: so both together are least.
+            Self::Few { stops } => {
+                let starts = u128::from(part_ns) * START.as_nanos();
+                let least = CHUNK_TIME.as_nanos();
+                (starts / u128::from(stops.max(1))).isqrt().max(least)
+            }
+        }
+    }
 }
 
 /// The chunks of a part.
@@ -44,7 +66,8 @@ pub(crate) struct Chunks {
     bytes: u64,
     /// Of the longest chunk.
     pub(crate) longest: u64,
-    has_short_ends: bool,
+    /// How many chunks at each end are shorter.
+    short: u64,
 }
 
 impl Chunks {
@@ -54,28 +77,25 @@ impl Chunks {
         Self {
             bytes,
             longest: each.next_multiple_of(ALIGN).min(bytes),
-            has_short_ends: false,
+            short: 0,
         }
     }
 
     /// A part of so many bytes that should take so long, of which each leg has so many lanes.
     pub(crate) fn of(bytes: u64, predicted_ns: u64, lanes: u16, engines: Engines) -> Self {
-        let time = match engines {
-            Engines::Many => CHUNK_TIME,
-            Engines::Host => HOST_CHUNK_TIME,
-            Engines::Few => ALONE_CHUNK_TIME,
-        };
-        let carried = u128::from(bytes) * time.as_nanos() / u128::from(predicted_ns.max(1));
+        let time = engines.chunk_ns(predicted_ns);
+        let carried = u128::from(bytes) * time / u128::from(predicted_ns.max(1));
         let carried = u64::try_from(carried).unwrap_or(u64::MAX);
         let fits = carried.clamp(LEAST_CHUNK_BYTES, LARGEST_CHUNK_BYTES);
+        let lanes = u64::from(lanes.clamp(2, MOST_SHORT));
         // Each lane has so much less of the wire for itself.
-        let fits = fits / u64::from(lanes.max(2)) * 2;
-        // Four more for the short ones at both ends.
-        let least = bytes.div_ceil(MOST_CHUNKS - 4);
+        let fits = fits / lanes * 2;
+        // Besides the short ones at both ends.
+        let least = bytes.div_ceil(MOST_CHUNKS - 2 * lanes);
         Self {
             bytes,
             longest: fits.max(least).next_multiple_of(ALIGN).min(bytes),
-            has_short_ends: true,
+            short: lanes,
         }
     }
 
@@ -87,22 +107,46 @@ impl Chunks {
     /// Bytes of each, in order.
     pub(crate) fn sizes(self) -> impl Iterator<Item = u64> {
         let Self { bytes, longest, .. } = self;
-        let [half, quarter] = [2, 4].map(|part| (longest / part).next_multiple_of(ALIGN));
-        let is_long =
-            self.has_short_ends && bytes / 4 >= longest && quarter + ALIGN < half && half < longest;
-        let ends = if is_long { half + quarter } else { 0 };
-        let body = bytes - 2 * ends;
+        let short = self.short_sizes();
+        let body = bytes - 2 * short.clone().sum::<u64>();
         let whole =
             std::iter::repeat_n(longest, usize::try_from(body / longest.max(1)).unwrap_or(0));
         let rest = body % longest.max(1);
         // What is no multiple is at the very end.
-        let odd = if is_long { rest % ALIGN } else { 0 };
+        let odd = if self.has_short_ends() {
+            rest % ALIGN
+        } else {
+            0
+        };
         let rest = rest - odd;
-        let short = |sizes: [u64; 2]| sizes.into_iter().filter(move |_| is_long);
-        short([quarter, half])
+        let last = short.clone().next();
+        let back = short.clone().skip(1).collect::<Vec<_>>().into_iter().rev();
+        short
             .chain(whole)
             .chain((rest > 0).then_some(rest))
-            .chain(short([half, quarter + odd]))
+            .chain(back)
+            .chain(last.map(|last| last + odd))
+    }
+
+    /// Bytes of the short ones, in order.
+    fn short_sizes(self) -> impl Iterator<Item = u64> + Clone {
+        let count = if self.has_short_ends() { self.short } else { 0 };
+        (1..=count).map(move |place| self.short_size(place))
+    }
+
+    fn short_size(self, place: u64) -> u64 {
+        // Of two a quarter and a half: what ends is to be short too.
+        let of = if self.short == 2 { 4 } else { self.short + 1 };
+        (self.longest / of * place).next_multiple_of(ALIGN)
+    }
+
+    /// Whether the part is long enough to have them.
+    fn has_short_ends(self) -> bool {
+        let all = (1..=self.short)
+            .map(|place| self.short_size(place))
+            .sum::<u64>();
+        let are_apart = self.longest / (self.short + 1) > 2 * ALIGN;
+        self.short > 0 && are_apart && 2 * all + self.longest <= self.bytes
     }
 }
 
@@ -123,7 +167,7 @@ mod tests {
         let [half, quarter] = [2, 4].map(|part| LEAST_CHUNK_BYTES / part);
         assert_eq!(sizes[..3], [quarter, half, LEAST_CHUNK_BYTES]);
         assert_eq!(sizes[sizes.len() - 2..], [half, quarter]);
-        let alone = chunks(64 << 20, 1, Engines::Few);
+        let alone = chunks(64 << 20, 1, Engines::Few { stops: 1 });
         assert!(alone.longest > 2 << 20, "{alone:?}");
         let four = chunks(64 << 20, 4, Engines::Many);
         assert_eq!(four.longest, LEAST_CHUNK_BYTES / 2);
@@ -150,7 +194,7 @@ mod tests {
             let kinds = [
                 chunks(bytes, 2, Engines::Many),
                 chunks(bytes, 8, Engines::Many),
-                chunks(bytes, 1, Engines::Few),
+                chunks(bytes, 1, Engines::Few { stops: 3 }),
             ];
             let side_by_side = Chunks::side_by_side(bytes, 3);
             assert!(side_by_side.count() <= 3);

@@ -42,9 +42,7 @@ impl Now {
             by_commands: true,
             engines: options.engines,
             costs: CostModel {
-                // Where an engine has a part to itself chunks are longer.
-                chunk_bytes: usual.costs.chunk_bytes
-                    * if options.engines.is_some() { 4 } else { 1 },
+                chunk_bytes: usual.costs.chunk_bytes,
                 ..options.costs
             },
             ..usual

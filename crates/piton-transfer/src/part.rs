@@ -75,7 +75,9 @@ impl Part {
     ) -> Self {
         let legs = share.way.legs(from, to);
         let engines = match (has_engine, share.way.stops_in_the_host()) {
-            (true, _) => Engines::Few,
+            (true, _) => Engines::Few {
+                stops: u16::try_from(share.way.stops.len()).unwrap_or(u16::MAX),
+            },
             (false, true) => Engines::Host,
             (false, false) => Engines::Many,
         };

@@ -4,6 +4,7 @@ use super::carried::{Asked, Carried, Commands};
 use super::decompose::FlowPath;
 use super::{CopyEngines, Residual, Stop, Stripe, StripePlanner, fair};
 use crate::id::{DeviceId, NodeId};
+use crate::quantity::{BytesPerSec, Nanos};
 use crate::route::RouteKind;
 
 impl StripePlanner {
@@ -13,7 +14,7 @@ impl StripePlanner {
         commands: &Commands,
         (from, to): (DeviceId, DeviceId),
         source: NodeId,
-        residual: &Residual,
+        (residual, bytes): (&Residual, u64),
         paths: &[FlowPath],
     ) -> Vec<Stripe> {
         let asked = Asked {
@@ -32,17 +33,22 @@ impl StripePlanner {
                 engines.rate.get()
             }
             None => {
-                fair::give_lanes(&mut roads);
+                fair::give_lanes(&mut roads, residual.rates());
                 u64::MAX
             }
         };
         fair::share(&mut roads, residual.rates(), limit);
         roads.retain(|road| road.rate > 0);
-        let parts = roads.into_iter().map(|road| self.by_command(source, road));
+        let all: u64 = roads.iter().map(|road| road.rate).sum();
+        let time = BytesPerSec::new(all).duration_of(bytes);
+        let parts = roads
+            .into_iter()
+            .map(|road| self.by_command(source, road, time));
         parts.collect()
     }
 
-    fn by_command(&self, source: NodeId, road: Carried) -> Stripe {
+    /// A part of a copy that takes about `time`.
+    fn by_command(&self, source: NodeId, road: Carried, time: Nanos) -> Stripe {
         let path = self.arcs.flow_path(source, &road.directions, road.rate);
         let staged = road.stops.iter().find_map(|stop| match stop {
             Stop::Memory(numa) => Some(RouteKind::Staged { numa: *numa }),
@@ -52,11 +58,29 @@ impl StripePlanner {
             relay @ RouteKind::Relay { .. } => relay,
             kind => staged.unwrap_or(kind),
         };
-        Stripe {
+        let mut stripe = Stripe {
             lanes: road.lanes,
             ..self.stopping(kind, path, road.stops.into())
+        };
+        if self.options.engines.is_some() {
+            let start = self.options.costs.launch;
+            stripe.delay = stripe
+                .delay
+                .saturating_add(one_by_one(time, start, stripe.stops.len()));
         }
+        stripe
     }
+}
+
+/// What the chunks of a part add to its bytes over its rate where each is started when the one before has ended.
+///
+/// Each stop waits for a chunk, and each chunk for its start: of chunks that take `t` a copy that takes `time` has `time / t`.
+/// Both together are least where `t` is the root of `time * start / stops`, as who cuts them is to choose it, and then
+/// twice the root of `time * start * stops`.
+fn one_by_one(time: Nanos, start: Nanos, stops: usize) -> Nanos {
+    let product = u128::from(time.get()).saturating_mul(u128::from(start.get()));
+    let root = product.saturating_mul(stops as u128).isqrt();
+    Nanos::new(u64::try_from(2 * root).unwrap_or(u64::MAX))
 }
 
 /// Gives each engine the road on which it carries most: a road wider than one engine keeps several busy.

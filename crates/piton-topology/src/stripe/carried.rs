@@ -7,11 +7,12 @@
 //! The detours may ask more of a link than the flow did, so each road gets at most what those before it have left. Roads that
 //! the flow did not take fill what is left then.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use super::Stop;
 use super::decompose::FlowPath;
 use super::dinic::Arcs;
+use super::fill::{fill, give_way, room};
 use crate::command_ways::CommandWays;
 use crate::id::{DeviceId, LinkId, NodeId, NumaId};
 use crate::link::LinkKind;
@@ -87,61 +88,56 @@ impl Commands {
             carried += road.rate;
         }
         if carried < wanted {
-            self.fill(asked, &mut roads, &mut free);
+            self.add_others(asked, &mut roads);
+            carried += fill(&mut roads, &mut free, None);
+            give_way(&mut roads, &mut free, (carried, wanted));
         }
         roads.retain(|road| road.rate > 0);
         roads.sort_by_key(|road| (Reverse(road.rate), road.stops.len()));
         roads
     }
 
-    /// Lets roads have what is left, the shortest first, and such that the flow did not take.
-    fn fill(&self, asked: &Asked<'_>, roads: &mut Vec<Carried>, free: &mut [u64]) {
-        roads.sort_by_key(|road| (road.stops.len(), Reverse(road.rate)));
-        for road in roads.iter_mut() {
-            let more = room(free, &road.directions);
-            road.take(more, free);
-            road.rate += more;
-        }
-        for stops in self.others(asked) {
-            if roads.iter().any(|road| road.stops == stops) {
-                continue;
-            }
-            let Some(mut road) = self.road(asked, stops, 0) else {
-                continue;
-            };
-            road.rate = room(free, &road.directions);
-            if road.rate > 0 {
-                road.take(road.rate, free);
-                roads.push(road);
-            }
-        }
+    /// Adds roads that the flow did not take, and puts all in the order in which they are to have what is left: the shortest
+    /// first, and those of the flow before the others.
+    fn add_others(&self, asked: &Asked<'_>, roads: &mut Vec<Carried>) {
+        let mut others = self.others(asked, roads);
+        others.retain(|stops| roads.iter().all(|road| road.stops != *stops));
+        roads.extend(
+            others
+                .into_iter()
+                .filter_map(|stops| self.road(asked, stops, 0)),
+        );
+        roads.sort_by_key(|road| (road.rate == 0, road.stops.len(), Reverse(road.rate)));
     }
 
     /// Roads through host memory, from the source or a device it has access to, to the destination or one that has access
-    /// to it; the shortest first, and not all of a large machine's.
-    fn others(&self, asked: &Asked<'_>) -> Vec<Vec<Stop>> {
+    /// to it, and those that begin or end as a road of the flow does; the shortest first, and not all of a large machine's.
+    fn others(&self, asked: &Asked<'_>, flow: &[Carried]) -> Vec<Vec<Stop>> {
         let (from, to) = (asked.from, asked.to);
         let devices = (0..self.ways.device_count()).filter_map(|at| u16::try_from(at).ok());
         let others = devices
             .map(DeviceId::new)
             .filter(|at| ![from, to].contains(at));
         let allows = |a, b| asked.peers.allows(a, b) && self.ways.between(a, b).is_some();
-        let (mut after, mut before) = (vec![None], vec![None]);
+        let (mut starts, mut ends) = (vec![Vec::new()], vec![Vec::new()]);
         for other in others {
-            after.extend(allows(from, other).then_some(Some(other)));
-            before.extend(allows(other, to).then_some(Some(other)));
+            let stop = vec![Stop::Device(other)];
+            starts.extend(allows(from, other).then(|| stop.clone()));
+            ends.extend(allows(other, to).then_some(stop));
         }
+        let (first, last) = halves(flow);
+        starts.extend(first);
+        ends.extend(last);
         let mut roads = vec![Vec::new()];
         roads.retain(|_| allows(from, to));
-        for first in &after {
-            for last in before
+        for start in &starts {
+            for end in ends
                 .iter()
-                .filter(|last| last.is_none() || *last != first)
+                .filter(|end| end.iter().all(|stop| !start.contains(stop)))
             {
                 for numa in &self.memories {
-                    let ends = [first, last].map(|end| end.map(Stop::Device));
-                    let memory = Some(Stop::Memory(*numa));
-                    roads.push([ends[0], memory, ends[1]].into_iter().flatten().collect());
+                    let memory = [Stop::Memory(*numa)];
+                    roads.push([start.as_slice(), &memory, end].concat());
                 }
             }
             if roads.len() > MOST_OTHERS {
@@ -214,23 +210,16 @@ impl Commands {
     }
 }
 
-impl Carried {
-    fn take(&self, rate: u64, free: &mut [u64]) {
-        for direction in &self.directions {
-            let left = &mut free[*direction as usize];
-            *left = left.saturating_sub(rate);
-        }
+/// How roads begin, and how they end: at least two devices, and no host memory.
+fn halves(roads: &[Carried]) -> (BTreeSet<Vec<Stop>>, BTreeSet<Vec<Stop>>) {
+    let is_device = |stop: &&Stop| matches!(stop, Stop::Device(_));
+    let (mut starts, mut ends) = (BTreeSet::new(), BTreeSet::new());
+    for road in roads {
+        let first = road.stops.iter().take_while(is_device).count();
+        let last = road.stops.iter().rev().take_while(is_device).count();
+        starts.extend((2..=first).map(|count| road.stops[..count].to_vec()));
+        let count = road.stops.len();
+        ends.extend((2..=last).map(|last| road.stops[count - last..].to_vec()));
     }
-}
-
-/// What is free on all of a road, which may use a link twice.
-fn room(free: &[u64], directions: &[u32]) -> u64 {
-    let share = |direction: &u32| {
-        let times = directions
-            .iter()
-            .filter(|other| *other == direction)
-            .count();
-        free[*direction as usize] / times.max(1) as u64
-    };
-    directions.iter().map(share).min().unwrap_or(0)
+    (starts, ends)
 }

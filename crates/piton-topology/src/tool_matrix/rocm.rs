@@ -86,7 +86,8 @@ fn relation(word: &str, same: bool, far: bool) -> Option<Relation> {
         _ if same => Some(host(Distance::Same)),
         "PCIE" if far => Some(host(Distance::Sys)),
         "PCIE" => Some(host(Distance::Node)),
-        "N/A" => Some(host(Distance::Unknown)),
+        // What the tool prints for a type that it does not know.
+        "N/A" | "XXXX" => Some(host(Distance::Unknown)),
         word => smi::relation(word),
     }
 }
@@ -167,7 +168,11 @@ fn numa_line(line: usize, text: &str) -> Result<Option<(usize, NumaId)>, MatrixE
 }
 
 fn numbers(names: &[&str], block: &Block<'_>) -> Result<Matrix<Option<u32>>, MatrixError> {
-    cells_of(names, block, |_, _, word| word.parse().ok())
+    let cells = cells_of(names, block, |_, _, word| match word {
+        "N/A" => Some(None),
+        word => word.parse().ok().map(Some),
+    })?;
+    Ok(cells.map(|cell| cell.flatten()))
 }
 
 fn cells_of<T: Copy>(

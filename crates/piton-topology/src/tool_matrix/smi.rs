@@ -2,7 +2,7 @@
 //!
 //! The header is the first line whose first word names a device or a network controller. Cells are
 //! apart by a tab or by two blanks and more: ` X ` has blanks inside, lists of processors have none.
-//! The matrix ends at a blank line or at the legend.
+//! The matrix ends at a blank line or at the legend, which is in the user's language.
 
 use std::collections::HashMap;
 
@@ -16,35 +16,25 @@ use crate::matrix::Matrix;
 pub(super) fn parse(text: &str) -> Result<ToolMatrix, MatrixError> {
     let mut lines = (1..).zip(text.lines());
     let header = lines.find_map(|(line, text)| {
-        let cells = cells(&plain(text));
+        let cells = cells(text);
         let first = cells.iter().find(|cell| !cell.is_empty())?;
         is_endpoint(first).then_some((line, cells))
     });
     let (line, header) = header.ok_or(MatrixError::NoHeader)?;
     let mut table = Table::new(line, &header)?;
     for (line, text) in lines {
-        let text = plain(text);
         let start = text.trim();
         if start.is_empty() || start.starts_with("Legend") {
             break;
         }
-        table.add_row(line, &cells(&text))?;
+        let cells = cells(text);
+        // A legend in another language.
+        if table.is_whole() && !cells.first().is_some_and(|name| is_endpoint(name)) {
+            break;
+        }
+        table.add_row(line, &cells)?;
     }
     Ok(table.finish())
-}
-
-/// The line without the escape sequences that underline the header on a terminal.
-fn plain(line: &str) -> String {
-    let mut plain = String::with_capacity(line.len());
-    let mut rest = line.chars();
-    while let Some(letter) = rest.next() {
-        if letter == '\u{1b}' {
-            rest.find(|end| end.is_ascii_alphabetic());
-        } else {
-            plain.push(letter);
-        }
-    }
-    plain
 }
 
 /// The cells of a line, without blanks around them.
@@ -193,6 +183,11 @@ impl Table {
             }
         }
         Ok(())
+    }
+
+    /// Whether each column has had its row.
+    fn is_whole(&self) -> bool {
+        self.rows.iter().all(Option::is_some)
     }
 
     fn finish(self) -> ToolMatrix {

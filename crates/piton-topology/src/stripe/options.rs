@@ -1,0 +1,50 @@
+//! How copies are split.
+
+use crate::defaults;
+use crate::path::Transit;
+use crate::quantity::BytesPerSec;
+use crate::route::CostModel;
+
+/// Copy engines of a device, one of which each part of a copy keeps busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyEngines {
+    /// How many a device has for copies to others; at least 1.
+    pub count: u16,
+    /// What one carries.
+    pub rate: BytesPerSec,
+}
+
+/// How copies are split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StripeOptions {
+    /// Whether parts may go through other devices.
+    pub transit: Transit,
+    /// What a copy costs beside its time on the wire.
+    pub costs: CostModel,
+    /// Copies below this many bytes take one route.
+    pub floor: u64,
+    /// Parts but for one are multiples of this many bytes; a power of two.
+    pub align: u64,
+    /// Whether parts are what commands can carry: from one device to another only the way that the driver takes, and any other
+    /// through host memory. For whoever carries plans out and can say which memory a copy stops in, and not which links it takes.
+    pub by_commands: bool,
+    /// Engines of each device; `None` if parts may be as many as there are routes.
+    pub engines: Option<CopyEngines>,
+}
+
+impl Default for StripeOptions {
+    fn default() -> Self {
+        Self {
+            transit: Transit::Devices,
+            costs: CostModel {
+                // A relay waits for a whole chunk, so chunks are short where there may be several relays.
+                chunk_bytes: defaults::STAGING_CHUNK_BYTES / 4,
+                ..CostModel::default()
+            },
+            floor: 4 << 20,
+            align: 256,
+            by_commands: false,
+            engines: None,
+        }
+    }
+}
