@@ -7,8 +7,9 @@
 
 use crate::{
     PinnedError,
-    core::{self, Core, Taken},
+    core::{Core, Taken},
     label::Label,
+    long_way,
     record::Record,
     tickets::Ticket,
 };
@@ -116,6 +117,6 @@ impl Drop for PinnedBlock {
         let core = unsafe { ManuallyDrop::take(&mut self.core) };
         // SAFETY: the field is not used after this.
         let record = unsafe { ManuallyDrop::take(&mut self.record) };
-        core::give_back(core, record, self.label.read());
+        long_way::give_back(core, record, self.label.read());
     }
 }

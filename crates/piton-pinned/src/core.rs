@@ -28,26 +28,23 @@
 )]
 
 use crate::{
-    Leftovers, PinnedBlock, PinnedError, PinnedPoolConfig,
+    Leftovers, PinnedError, PinnedPoolConfig,
     class_counts::AllCounters,
-    config::PAGE,
     events::Events,
     growth::Growth,
     keeper::Bell,
-    label::{Known, Label},
     leftovers::{Leftover, Remains},
     magazine::Depot,
     pending::{Complete, Pending},
     record::Record,
     regions::Regions,
     request::Request,
-    short_way,
     source::Source,
     span::{RegionId, Span},
     thread_cache::{self, PoolCaches},
     tickets::Ticket,
 };
-use piton_driver::{ErrorKind, HostAllocation};
+use piton_driver::HostAllocation;
 use piton_sync::{
     Mutex,
     atomic::{AtomicBool, Ordering},
@@ -121,7 +118,7 @@ impl Core {
     }
 
     /// Puts a block nobody uses where any thread finds it.
-    fn shelve(&self, record: Box<Record>) {
+    pub(crate) fn shelve(&self, record: Box<Record>) {
         let class = record.span.class;
         match class.and_then(|class| self.depots.get(class.index())) {
             Some(depot) => depot.put(vec![record]),
@@ -134,7 +131,7 @@ impl Core {
         self.shelve_all(self.pending.take_complete(&self.timeline));
     }
 
-    fn shelve_all(&self, mut records: Complete<Box<Record>>) {
+    pub(crate) fn shelve_all(&self, mut records: Complete<Box<Record>>) {
         records.sort_by_key(|record| record.span.class);
         let mut records = records.into_iter().peekable();
         while let Some(record) = records.next() {
@@ -180,7 +177,7 @@ impl Core {
     }
 
     /// A block of the depot for a thread that keeps none.
-    fn take_from_depot(&self, request: &Request) -> Option<Box<Record>> {
+    pub(crate) fn take_from_depot(&self, request: &Request) -> Option<Box<Record>> {
         let depot = self.depots.get(request.listed_class()?.index())?;
         let mut batch = depot.take()?;
         let record = batch.pop();
@@ -191,7 +188,7 @@ impl Core {
     /// Memory for a request out of what depots hold, if that is enough and so much of all there is that it had better be
     /// merged than added to. What threads keep is left to them until there is no more to be had: taken here, requests of
     /// many sizes would cut up what they have just put together.
-    fn take_merged(&self, request: &Request) -> Option<Span> {
+    pub(crate) fn take_merged(&self, request: &Request) -> Option<Span> {
         let held = self.regions.lock().held();
         if request.class.is_none() || self.depot_bytes() < request.bytes.max(held / 4) {
             return None;
@@ -202,7 +199,7 @@ impl Core {
 
     /// Gives regions back that are too small for a large request, before the driver is asked for it: a sequence of requests
     /// that grow would otherwise leave them all behind.
-    fn exchange_exact(&self, request: &Request) {
+    pub(crate) fn exchange_exact(&self, request: &Request) {
         if request.class.is_none() {
             let removed = self.regions.lock().remove_exact(request.bytes);
             removed.into_iter().for_each(|region| self.free(region));
@@ -232,13 +229,13 @@ impl Core {
         self.bells.lock().iter().for_each(|bell| bell.ring());
     }
 
-    fn ring_if_short(&self) {
+    pub(crate) fn ring_if_short(&self) {
         if self.config.ahead_bytes > 0 && self.is_short() {
             self.ring();
         }
     }
 
-    fn take_cut(&self, request: &Request) -> Option<Span> {
+    pub(crate) fn take_cut(&self, request: &Request) -> Option<Span> {
         self.regions.lock().take(request)
     }
 
@@ -248,7 +245,7 @@ impl Core {
     }
 
     /// As [`grow`](Self::grow), and does `then` with the books before any other thread finds the region there.
-    fn grow_and<R>(
+    pub(crate) fn grow_and<R>(
         &self,
         growth: Growth,
         then: impl FnOnce(&mut Regions) -> R,
@@ -270,7 +267,7 @@ impl Core {
         Ok((bytes, done))
     }
 
-    fn cap_reached(&self, requested: u64) -> PinnedError {
+    pub(crate) fn cap_reached(&self, requested: u64) -> PinnedError {
         let stats = self.stats();
         PinnedError::CapReached {
             requested,
@@ -288,109 +285,6 @@ impl Core {
     }
 }
 
-/// Takes a block for a request that is the commonest kind, if this thread or the depot has one; see the picture above. In a
-/// fork there is none.
-#[inline]
-pub(crate) fn take_common(core: &Ticket<Core>, asked: usize) -> Option<PinnedBlock> {
-    let class = Request::common(asked, &core.config)?;
-    if core.timeline.is_forked() {
-        return None;
-    }
-    let asked = asked as u64;
-    let taken = short_way::take(core, class.index(), asked)?;
-    Some(PinnedBlock::new(taken, Label::new(asked, Some(class))))
-}
-
-/// Takes memory for a request; see the picture above.
-///
-/// # Errors
-/// [`PinnedError::CapReached`], [`PinnedError::Driver`], [`PinnedError::Books`].
-#[inline]
-pub(crate) fn take(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedError> {
-    if let Some(class) = request.listed_class()
-        && let Some(taken) = short_way::take(core, class.index(), request.asked)
-    {
-        return Ok(taken);
-    }
-    take_slowly(core, request)
-}
-
-/// As [`take`], when neither the thread nor the depot has anything.
-#[cold]
-fn take_slowly(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedError> {
-    // Before anything is looked for: what a lost device's driver would say of memory is of no use.
-    core.source.check_alive()?;
-    collect_for_this_thread(core);
-    if let Some(class) = request.listed_class()
-        && let Some(taken) = short_way::take(core, class.index(), request.asked)
-    {
-        return Ok(taken);
-    }
-    let record = match core.take_from_depot(request) {
-        Some(record) => record,
-        None => {
-            let span = take_from_books(core, request);
-            Record::new(span.inspect_err(|_| core.events.failure())?)
-        }
-    };
-    let ticket = short_way::note_out(core, &record.span, request.asked);
-    Ok((record, ticket))
-}
-
-/// As [`Core::collect`], by a thread that needs a block: it keeps what has become free, as if it had been when it was
-/// dropped, and the depots get what is more than it keeps of a class.
-fn collect_for_this_thread(core: &Ticket<Core>) {
-    let complete = core.pending.take_complete(&core.timeline).into_iter();
-    let left = complete.filter_map(|record| match record.span.class {
-        Some(class) => short_way::keep(core, record, class.index()).err(),
-        None => Some(record),
-    });
-    core.shelve_all(left.collect());
-}
-
-fn take_from_books(core: &Ticket<Core>, request: &Request) -> Result<Span, PinnedError> {
-    let taken = cut_or_grow(core, request);
-    match &taken {
-        Err(error) if is_shortage(error) && make_room(core, request, error) => {
-            cut_or_grow(core, request)
-        }
-        _ => taken,
-    }
-}
-
-fn cut_or_grow(core: &Core, request: &Request) -> Result<Span, PinnedError> {
-    if let Some(span) = core.take_cut(request) {
-        core.events.cut();
-        core.ring_if_short();
-        return Ok(span);
-    }
-    if let Some(span) = core.take_merged(request) {
-        core.events.cut();
-        return Ok(span);
-    }
-    core.exchange_exact(request);
-    let growth = Growth::of(request, &core.config);
-    // Cut at once: another thread would take what is meant for this one.
-    let (_, span) = core.grow_and(growth, |regions| regions.take(request))?;
-    let span = span.ok_or_else(|| core.cap_reached(request.bytes))?;
-    core.events.miss();
-    Ok(span)
-}
-
-/// Merges and gives back what nobody uses, to make room for a request that failed for want of it. Whether
-/// trying again may help.
-fn make_room(core: &Ticket<Core>, request: &Request, error: &PinnedError) -> bool {
-    let held = core.regions.lock().held();
-    let limit = match error {
-        PinnedError::CapReached { cap, .. } => *cap,
-        _ => held,
-    };
-    let free = core.cached_bytes() > 0;
-    let wanted = request.bytes.next_multiple_of(PAGE);
-    let given_back = trim(core, limit.saturating_sub(wanted));
-    given_back > 0 || free
-}
-
 /// Gives memory back as [`Core::release`] does, after what threads keep has gone to the depots. What one keeps that is in a
 /// call stays; it gives it up at its next.
 pub(crate) fn trim(core: &Ticket<Core>, keep: u64) -> u64 {
@@ -404,74 +298,12 @@ pub(crate) fn recall(core: &Ticket<Core>) {
     core.caches.recall(core);
 }
 
-/// Takes a block back. It may be handed out again once its uses are complete.
-#[inline]
-pub(crate) fn give_back(core: Ticket<Core>, record: Box<Record>, label: Known) {
-    if label.is_used() {
-        give_back_used(core, record, label);
-    } else {
-        give_back_free(core, record, label);
-    }
-}
-
-/// Takes a block back that no device uses.
-#[inline]
-fn give_back_free(core: Ticket<Core>, record: Box<Record>, label: Known) {
-    match label.class() {
-        Some(class) => {
-            if let Err((record, core)) = short_way::give(core, record, class, label.asked()) {
-                give_to_all(core, record, label);
-            }
-        }
-        None => give_to_all(core, record, label),
-    }
-}
-
-/// Takes a block back of which uses were recorded.
-fn give_back_used(core: Ticket<Core>, mut record: Box<Record>, label: Known) {
-    let mut uses = record.memory.take_uses();
-    uses.retain_pending(&core.timeline);
-    if uses.is_empty() {
-        return give_back_free(core, record, label);
-    }
-    note_back(&core, &record, label);
-    if let Some(record) = core.pending.park(record, uses) {
-        core.shelve(record);
-    }
-}
-
-/// Takes a block back that no device uses and that this thread does not keep.
-#[cold]
-fn give_to_all(core: Ticket<Core>, record: Box<Record>, label: Known) {
-    note_back(&core, &record, label);
-    core.shelve(record);
-}
-
-fn note_back(core: &Ticket<Core>, record: &Record, label: Known) {
-    if core.is_closed() {
-        thread_cache::forget(core);
-    }
-    short_way::note_back(core, &record.span, label.asked());
-}
-
 /// The last handle has gone: what threads keep is taken.
 pub(crate) fn close(core: &Ticket<Core>) {
     core.closed.store(true, Ordering::Relaxed);
     core.ring();
     thread_cache::forget(core);
     core.caches.end();
-}
-
-/// Whether giving memory back may help.
-fn is_shortage(error: &PinnedError) -> bool {
-    match error {
-        PinnedError::CapReached { .. } => true,
-        PinnedError::Driver(error) => matches!(
-            error.kind,
-            ErrorKind::LockRefused { .. } | ErrorKind::OutOfHostMemory { .. }
-        ),
-        _ => false,
-    }
 }
 
 impl Drop for Core {

@@ -84,6 +84,7 @@ mod kept;
 mod label;
 mod leftovers;
 mod lent;
+mod long_way;
 mod magazine;
 mod node;
 mod pages;

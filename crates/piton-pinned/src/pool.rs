@@ -4,6 +4,7 @@ use crate::{
     Keeper, Leftovers, PinnedBlock, PinnedClassStats, PinnedError, PinnedInconsistency,
     PinnedPoolConfig, PinnedStats, PinnedThreadStats, Refused, RegisteredMemory, Tended, check,
     core::{self, Core},
+    long_way,
     request::Request,
     source::Source,
     thread_cache,
@@ -80,7 +81,7 @@ impl PinnedPool {
     /// fork of the process, nothing is had. That the device is lost is told where neither the thread nor the depot
     /// has a block: what they have is host memory, as good as before.
     pub fn allocate(&self, bytes: usize) -> Result<PinnedBlock, PinnedError> {
-        match core::take_common(self.core(), bytes) {
+        match long_way::take_common(self.core(), bytes) {
             Some(block) => Ok(block),
             None => self.allocate_aligned(bytes, 1),
         }
@@ -100,7 +101,7 @@ impl PinnedPool {
             return Err(self.core().source.refuse_in_fork());
         }
         let request = Request::new(bytes, alignment, &self.core().config)?;
-        let taken = core::take(self.core(), &request)?;
+        let taken = long_way::take(self.core(), &request)?;
         Ok(PinnedBlock::new(taken, request.label()))
     }
 
