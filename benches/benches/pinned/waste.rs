@@ -16,8 +16,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes of a class that a thread keeps: as configured by default, few, none.
-const MAGAZINES: [u64; 3] = [32 << 20, 1 << 20, 0];
+/// Bytes of a class that a thread keeps: as configured by default, and none.
+const MAGAZINES: [u64; 2] = [32 << 20, 0];
 
 /// What one trace came to. Sizes are bytes.
 #[derive(Default)]
@@ -119,12 +119,11 @@ pub(crate) fn table(folder: &Path) -> Table {
         "above 32 MiB: a page or more",
         "at the peak: blocks, % above live",
         "peak held, % above peak live",
-        "a thread keeps 1 MiB of a class",
-        "it keeps none",
+        "where a thread keeps no blocks",
     ]);
     for path in traces(folder) {
         let lines = read(&path).expect("a readable trace");
-        let [waste, few, none] = MAGAZINES.map(|bytes| replay(&lines, bytes));
+        let [waste, none] = MAGAZINES.map(|bytes| replay(&lines, bytes));
         let held = |waste: &Waste| per_cent(waste.peak_held - waste.peak_live, waste.peak_live);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         table.add_row([
@@ -135,7 +134,6 @@ pub(crate) fn table(folder: &Path) -> Table {
             waste.over_a_page.to_string(),
             per_cent(waste.peak_taken - waste.peak_live, waste.peak_live),
             held(&waste),
-            held(&few),
             held(&none),
         ]);
     }
