@@ -122,7 +122,9 @@ fn exchange<S: Subject>(subject: &S, sequence: &Sequence) -> f64 {
             let before = thread_time();
             blocks.extend(parcel.iter().map(|step| subject.allocate(step.bytes)));
             spent += thread_time() - before;
-            let sent = outbox.send(blocks.drain(..).collect());
+            let mut handles = Vec::with_capacity(blocks.len());
+            handles.append(&mut blocks);
+            let sent = outbox.send(handles);
             let Ok(received) = inbox.recv() else { break };
             blocks.extend(received);
             let before = thread_time();
