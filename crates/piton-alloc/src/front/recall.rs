@@ -4,7 +4,7 @@ use piton_suballoc::ExtentState;
 use piton_timeline::{LaneId, Timeline, Timepoint};
 
 use super::gate::Entered;
-use super::shelf::{Front, SHELVES, Stock};
+use super::shelf::{Front, Stock};
 use super::{Cell, Item};
 use crate::books::Books;
 use crate::check::Inconsistency;
@@ -23,10 +23,8 @@ impl DevicePool {
         for cell in self.fronts.existing() {
             cell.gate.enter().with(|front| {
                 let mut books = self.books.lock();
-                for at in 0..SHELVES {
-                    if front.len_of(at) > 0 {
-                        books.take_off(cell, front, at, usize::MAX, &self.timeline);
-                    }
+                for at in front.stocked() {
+                    books.take_off(cell, front, at, usize::MAX, &self.timeline);
                 }
                 let peak = &mut books.counters.peak_live;
                 *peak = (*peak).max(front.peak_live);
@@ -127,7 +125,8 @@ impl Front {
         }
         let hinted = cell.hints.iter().enumerate();
         let is_hinted = hinted.fold(true, |right, (at, hint)| {
-            right && hint.has(0) == (self.len_of(at) == 0)
+            let is_empty = self.len_of(at) == 0;
+            right && hint.has(0) == is_empty && self.is_stocked(at) != is_empty
         });
         if stock != self.stock || !is_hinted {
             return Err(Inconsistency::Shelves {
@@ -152,9 +151,9 @@ impl Books {
         let Some(lane) = front.lane else {
             return;
         };
-        for (bytes, item) in front.clear(at, count, cell) {
-            self.take_in(bytes, &item, lane, timeline);
-        }
+        front.clear(at, count, cell, |bytes, item| {
+            self.take_in(bytes, item, lane, timeline);
+        });
     }
 
     /// Puts a chunk from a shelf where it belongs now.

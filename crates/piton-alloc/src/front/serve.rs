@@ -38,6 +38,9 @@ impl DevicePool {
     /// Shelves an allocation whose last use is known to be on its own lane, if it is likely to be asked for again.
     #[inline]
     pub(crate) fn give_to_front(&self, allocation: &Allocation, last: LastUse) -> bool {
+        if allocation.rounded_bytes() > MOST_EACH {
+            return false;
+        }
         let Some(lane) = allocation.lane() else {
             return false;
         };
@@ -50,7 +53,7 @@ impl DevicePool {
             return false;
         };
         let hint = cell.hint(allocation.bytes);
-        if !hint.welcomes(allocation.bytes) || allocation.rounded_bytes() > MOST_EACH {
+        if !hint.welcomes(allocation.bytes) {
             return false;
         }
         let item = Item {

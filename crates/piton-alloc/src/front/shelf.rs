@@ -9,6 +9,7 @@ use crate::events::{EventRing, MemoryEventKind};
 
 /// Shelves of a front. A size has one shelf it may lie on, and shares it with others in turn.
 pub(super) const SHELVES: usize = if cfg!(loom) { 2 } else { 64 };
+const _: () = assert!(SHELVES <= u64::BITS as usize);
 const SHELF_BITS: u32 = SHELVES.ilog2();
 /// Most chunks on a shelf; half of them go to the middle when one more comes.
 pub(super) const DEPTH: usize = 8;
@@ -72,6 +73,8 @@ pub(super) struct Front {
     /// Whose chunks these are, by slot; the tenant that freed last.
     pub(super) lane: Option<LaneId>,
     shelves: Box<[Shelf]>,
+    /// Bit per shelf that has a chunk.
+    stocked: u64,
     pub(super) stock: Stock,
     pub(super) hits: u64,
     pub(super) frees: u64,
@@ -84,6 +87,7 @@ impl Front {
         Self {
             lane: None,
             shelves: vec![Shelf::default(); SHELVES].into(),
+            stocked: 0,
             stock: Stock::default(),
             hits: 0,
             frees: 0,
@@ -110,13 +114,15 @@ impl Front {
         if !self.serves(lane) {
             return None;
         }
-        let shelf = &mut self.shelves[shelf_of(bytes)];
+        let at = shelf_of(bytes);
+        let shelf = &mut self.shelves[at];
         if shelf.bytes != bytes {
             return None;
         }
         let item = shelf.items.get_mut(shelf.len.checked_sub(1)?)?.take()?;
         shelf.len -= 1;
         if shelf.len == 0 {
+            self.stocked &= !(1 << at);
             cell.hint(bytes).stocked.store(0, Ordering::Relaxed);
         }
         self.stock.remove(bytes, &item);
@@ -153,7 +159,8 @@ impl Front {
     #[inline]
     pub(super) fn put(&mut self, lane: LaneId, bytes: u64, item: Item, cell: &Cell, pulse: &Pulse) {
         self.lane = Some(lane);
-        let shelf = &mut self.shelves[shelf_of(bytes)];
+        let at = shelf_of(bytes);
+        let shelf = &mut self.shelves[at];
         let Some(place) = shelf.items.get_mut(shelf.len) else {
             return;
         };
@@ -161,6 +168,7 @@ impl Front {
         shelf.len += 1;
         if shelf.len == 1 {
             shelf.bytes = bytes;
+            self.stocked |= 1 << at;
             cell.hint(bytes).stocked.store(bytes, Ordering::Relaxed);
         }
         self.stock.add(bytes, &item);
@@ -186,29 +194,41 @@ impl Front {
         self.events.push_at(clock, kind, range, Some(lane));
     }
 
-    /// Takes the oldest chunks off the shelf that a size lies on; with each the bytes asked for.
+    /// Takes the oldest chunks off a shelf, and shows each with the bytes asked for.
     pub(super) fn clear(
         &mut self,
         at: usize,
         count: usize,
         cell: &Cell,
-    ) -> impl Iterator<Item = (u64, Item)> {
+        mut visit: impl FnMut(u64, &Item),
+    ) {
         let shelf = &mut self.shelves[at];
-        let bytes = shelf.bytes;
         let count = count.min(shelf.len);
-        let mut gone = [None; DEPTH];
-        gone[..count].copy_from_slice(&shelf.items[..count]);
-        shelf.items.copy_within(count..shelf.len, 0);
+        for item in shelf.items[..count].iter_mut().filter_map(Option::take) {
+            self.stock.remove(shelf.bytes, &item);
+            visit(shelf.bytes, &item);
+        }
+        shelf.items.rotate_left(count);
         shelf.len -= count;
-        shelf.items[shelf.len..].fill(None);
         if shelf.len == 0 {
+            self.stocked &= !(1 << at);
             cell.hints[at].stocked.store(0, Ordering::Relaxed);
         }
-        for item in gone.iter().flatten() {
-            self.stock.remove(bytes, item);
-        }
         cell.note_shelved(self);
-        gone.into_iter().flatten().map(move |item| (bytes, item))
+    }
+
+    /// The shelves that have a chunk.
+    pub(super) fn stocked(&self) -> impl Iterator<Item = usize> + use<> {
+        let mut left = self.stocked;
+        std::iter::from_fn(move || {
+            let at = (left != 0).then(|| left.trailing_zeros())?;
+            left &= left - 1;
+            Some(at as usize)
+        })
+    }
+
+    pub(super) const fn is_stocked(&self, at: usize) -> bool {
+        self.stocked >> at & 1 == 1
     }
 
     /// Everything on its shelves, with the bytes asked for.
