@@ -323,6 +323,7 @@ fn a_queue_nobody_waits_for_runs_by_itself() {
 
 /// Has a kernel hold the only worker, until the end that is returned is dropped: what is submitted meanwhile is run by host
 /// threads that help, or by nobody.
+#[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 fn hold_the_worker(
     driver: &SimDriver,
     device: &Arc<dyn Device>,
