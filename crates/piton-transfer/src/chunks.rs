@@ -174,6 +174,26 @@ mod tests {
     }
 
     #[test]
+    fn lanes_of_a_leg_begin_with_chunks_of_different_lengths_and_end_so() {
+        let six = chunks(256 << 20, 6, Engines::Many);
+        let sizes: Vec<u64> = six.sizes().collect();
+        let rises = |sizes: &[u64]| sizes.is_sorted_by(|first, next| first < next);
+        assert!(rises(&sizes[..7]), "{sizes:?}");
+        let last: Vec<u64> = sizes.iter().rev().take(6).copied().collect();
+        assert!(rises(&last) && last[5] < six.longest, "{last:?}");
+    }
+
+    #[test]
+    fn a_part_that_has_an_engine_to_itself_has_shorter_chunks_the_more_often_it_stops() {
+        let [once, often] = [1, 4].map(|stops| chunks(256 << 20, 1, Engines::Few { stops }));
+        // Twice as many starts, four times as many chunks to wait for.
+        assert!(
+            once.longest.abs_diff(2 * often.longest) < 1024,
+            "{once:?} {often:?}"
+        );
+    }
+
+    #[test]
     fn a_fast_leg_has_longer_chunks() {
         let fast = Chunks::of(256 << 20, 2_684_354, 2, Engines::Many);
         assert_eq!(fast.longest, 2_000_128);
