@@ -9,6 +9,7 @@
 pub mod batch;
 pub mod comparison;
 pub mod config;
+mod copying;
 pub mod cuda;
 mod error;
 pub mod network;
@@ -22,5 +23,6 @@ mod run;
 mod staging;
 
 pub use config::{ConfigError, TrainingConfig};
+pub use copying::Copying;
 pub use error::DemoError;
 pub use outcome::{ACCURACY_WANTED, Backend, DemoOptions, Outcome, PinnedParts};

@@ -699,6 +699,23 @@ fn demo_answers_in_json() {
 }
 
 #[test]
+fn demo_measures_copies_where_it_is_asked_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("report.html");
+    let page = page.to_str().unwrap();
+    let few = ["--devices", "1", "--steps", "1", "--output", page];
+    let asked = json(&[&["demo", "--json", "--copies"], &few[..]].concat());
+    assert_eq!(asked["copying"]["bytes"], 64 << 20);
+    for way in ["straight_of_memcpy", "staged_of_memcpy"] {
+        assert!(asked["copying"][way].as_f64().unwrap() > 0.0, "{way}");
+    }
+    let report = fs::read_to_string(page).unwrap();
+    assert!(report.contains("of the memcpy"));
+    let usual = json(&[&["demo", "--json"], &few[..]].concat());
+    assert!(usual["copying"].is_null());
+}
+
+#[test]
 fn demo_refuses_what_makes_no_sense() {
     check_refused(
         &["demo", "--devices", "17"],

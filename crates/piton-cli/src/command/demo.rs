@@ -1,5 +1,7 @@
 //! `piton demo`: several devices, simulated ones by default, train a small network on real data.
 
+mod json;
+
 use std::{
     fs::File,
     io::BufWriter,
@@ -8,11 +10,12 @@ use std::{
 
 use anyhow::Context;
 use piton::{Operation, Written};
-use serde::Serialize;
 
 use piton_driver::Driver;
 
-use crate::demo::{Backend, DemoError, DemoOptions, Outcome, TrainingConfig, cuda, opencl};
+use crate::demo::{
+    Backend, Copying, DemoError, DemoOptions, Outcome, TrainingConfig, cuda, opencl,
+};
 use crate::quantity;
 use crate::report::{self, Check, TrainingPoint};
 
@@ -45,6 +48,9 @@ pub(super) struct Options {
     /// Look for races between streams and for uses of freed memory, and fail if there is one.
     #[arg(long)]
     sanitize: bool,
+    /// Measure copies of 64 MiB between two simulated devices beside a memcpy, in real time; takes a second.
+    #[arg(long)]
+    copies: bool,
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -94,14 +100,17 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
         }
     });
     bar.finish_and_clear();
-    let outcome = outcome.map_err(failure)?;
+    let mut outcome = outcome.map_err(failure)?;
+    if options.copies {
+        outcome.copying = Some(Copying::measured().map_err(failure)?);
+    }
     write(&options.output, &report::render(&outcome.page()))?;
     let written = options.trace.as_deref();
     let written = written
         .map(|path| write_trace(path, &outcome))
         .transpose()?;
     if options.json {
-        output.line(json(&outcome)?)?;
+        output.line(json::text(&outcome)?)?;
     } else {
         output.line(summary(&outcome))?;
         if let (Some(path), Some(written)) = (&options.trace, written) {
@@ -239,6 +248,7 @@ fn summary(outcome: &Outcome) -> String {
         quantity::count(outcome.launches)
     ));
     lines.extend(copy_lines(outcome));
+    lines.extend(outcome.copying.as_ref().map(copying_line));
     lines.extend(route_lines(outcome));
     lines.extend(pool_lines(outcome));
     lines.join("\n")
@@ -247,6 +257,16 @@ fn summary(outcome: &Outcome) -> String {
 fn check_line(check: &Check) -> String {
     let word = if check.has_passed { "ok    " } else { "FAILED" };
     format!("{word}          {}: {}", check.name, check.detail)
+}
+
+/// What copies reach in real time.
+fn copying_line(copying: &Copying) -> String {
+    let [straight, staged] = copying.of_memcpy();
+    let bytes = quantity::bytes(copying.bytes);
+    format!(
+        "copies          {bytes} between simulated devices: {straight:.2} of a memcpy's rate straight, {staged:.2} through \
+         host memory"
+    )
 }
 
 /// A line per direction between host and devices, which only a trace tells.
@@ -312,106 +332,6 @@ fn pool_lines(outcome: &Outcome) -> Vec<String> {
             quantity::bytes(host(|pool| pool.held_bytes))
         ),
     ]
-}
-
-#[derive(Serialize)]
-struct Json<'a> {
-    devices: usize,
-    steps: usize,
-    batch_per_device: usize,
-    seed: u64,
-    deterministic: bool,
-    accuracy: f64,
-    loss: Vec<f64>,
-    largest_difference: f64,
-    tolerance: f64,
-    step_ns_median: u64,
-    wall_seconds: f64,
-    launches: u64,
-    copies: Vec<JsonCopies>,
-    pool_hits: u64,
-    pool_misses: u64,
-    peak_live_bytes: u64,
-    peak_held_bytes: u64,
-    checks: Vec<JsonCheck<'a>>,
-}
-
-#[derive(Serialize)]
-struct JsonCopies {
-    from: String,
-    to: String,
-    route: String,
-    copies: u64,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct JsonCheck<'a> {
-    name: &'a str,
-    passed: bool,
-    detail: &'a str,
-}
-
-fn json(outcome: &Outcome) -> Result<String, Failure> {
-    let config = &outcome.options.config;
-    let checks = outcome.checks();
-    let sum = |of: fn(&piton::PoolStats) -> u64| outcome.pools.iter().map(of).sum::<u64>();
-    let times = outcome.step_times();
-    let json = Json {
-        devices: config.devices,
-        steps: config.steps,
-        batch_per_device: config.batch_per_device,
-        seed: config.seed,
-        deterministic: outcome.options.is_deterministic,
-        accuracy: outcome.accuracy,
-        loss: outcome.training.iter().map(|point| point.loss).collect(),
-        largest_difference: outcome.comparison.largest_difference,
-        tolerance: outcome.comparison.tolerance,
-        step_ns_median: times.get(times.len() / 2).copied().unwrap_or_default(),
-        wall_seconds: outcome.wall.as_secs_f64(),
-        launches: outcome.launches,
-        copies: copies(outcome),
-        pool_hits: sum(|pool| pool.hits),
-        pool_misses: sum(|pool| pool.misses),
-        peak_live_bytes: sum(|pool| pool.peak_live),
-        peak_held_bytes: sum(|pool| pool.peak_held),
-        checks: checks
-            .iter()
-            .map(|check| JsonCheck {
-                name: &check.name,
-                passed: check.has_passed,
-                detail: &check.detail,
-            })
-            .collect(),
-    };
-    serde_json::to_string_pretty(&json).map_err(Failure::result)
-}
-
-fn copies(outcome: &Outcome) -> Vec<JsonCopies> {
-    let host = [
-        ("host", "devices", Operation::CopyToDevice),
-        ("devices", "host", Operation::CopyToHost),
-    ];
-    let host = host.map(|(from, to, operation)| {
-        let (copies, bytes) = outcome.copied(operation);
-        JsonCopies {
-            from: from.to_owned(),
-            to: to.to_owned(),
-            route: "copy engine".to_owned(),
-            copies,
-            bytes,
-        }
-    });
-    let peer = outcome.routes.iter().map(|route| JsonCopies {
-        from: route.from.to_string(),
-        to: route.to.to_string(),
-        route: route.kind.to_string(),
-        copies: route.copies,
-        bytes: route.bytes,
-    });
-    // Without a trace nobody has counted the former.
-    let host = host.into_iter().filter(|_| !outcome.traces.is_empty());
-    host.chain(peer).collect()
 }
 
 fn verdict(checks: &[Check]) -> Result<(), Failure> {

@@ -16,6 +16,7 @@ use crate::report::{Check, MemorySample, StepMark, TrainingPoint};
 
 use super::comparison::Comparison;
 use super::config::TrainingConfig;
+use super::copying::Copying;
 use super::error::DemoError;
 use super::reference::Reference;
 use super::run::Run;
@@ -105,6 +106,8 @@ pub struct Outcome {
     pub routes: Vec<RouteUse>,
     /// The machine.
     pub machine: Machine,
+    /// What copies of many bytes reach on this machine, if somebody measured it.
+    pub copying: Option<Copying>,
     /// Kernels launched.
     pub launches: u64,
     /// Time on the host for the training.
@@ -186,6 +189,7 @@ impl Outcome {
             routes,
             launches,
             reference_wall,
+            copying: None,
         })
     }
 
