@@ -15,7 +15,7 @@
 //! |---|---|
 //! | fill a chunk on the way | [`copy_cached`] |
 //! | copy more than the caches hold | [`copy_streaming`] |
-//! | copy between memory that others may use | [`copy_streaming_raw`] |
+//! | do either between memory that others may use | [`copy_cached_raw`], [`copy_streaming_raw`] |
 //!
 //! # Guarantees
 //! The destination has the bytes of the source when a call returns, for whoever comes after the calling thread in the
@@ -31,4 +31,4 @@ mod lines;
 mod plain;
 mod way;
 
-pub use way::{copy_cached, copy_streaming, copy_streaming_raw};
+pub use way::{copy_cached, copy_cached_raw, copy_streaming, copy_streaming_raw};

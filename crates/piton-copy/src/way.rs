@@ -17,6 +17,16 @@ pub fn copy_cached(dst: &mut [u8], src: &[u8]) {
     unsafe { machine::copy::<false>(dst.as_mut_ptr(), src.as_ptr(), bytes) };
 }
 
+/// As [`copy_cached`], of memory that is no slice's. Where the two overlap it is `memmove`.
+///
+/// # Safety
+/// As [`copy_streaming_raw`].
+#[inline]
+pub unsafe fn copy_cached_raw(dst: *mut u8, src: *const u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { copy_raw::<false>(dst, src, bytes) };
+}
+
 /// Copies as many bytes as both have, from the start, to memory: the caches keep what they had. Slower than a plain copy
 /// where the destination lies in the caches or is read next.
 #[inline]
@@ -32,11 +42,19 @@ pub fn copy_streaming(dst: &mut [u8], src: &[u8]) {
 /// `src` can be read and `dst` written for `bytes` bytes, and nobody else writes the one or uses the other meanwhile.
 #[inline]
 pub unsafe fn copy_streaming_raw(dst: *mut u8, src: *const u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { copy_raw::<true>(dst, src, bytes) };
+}
+
+/// # Safety
+/// As [`copy_streaming_raw`].
+#[inline]
+unsafe fn copy_raw<const STREAMING: bool>(dst: *mut u8, src: *const u8, bytes: usize) {
     if dst.addr().abs_diff(src.addr()) < bytes {
         // SAFETY: the caller's promise; `copy` allows overlap.
         unsafe { ptr::copy(src, dst, bytes) };
     } else {
         // SAFETY: the caller's promise; they do not overlap.
-        unsafe { machine::copy::<true>(dst, src, bytes) };
+        unsafe { machine::copy::<STREAMING>(dst, src, bytes) };
     }
 }

@@ -7,7 +7,7 @@
 use crate::{
     command::HostRange, config::Backing, fault::LinkFate, machine::DeviceCore, queue::QueueCore,
 };
-use piton_copy::copy_streaming_raw;
+use piton_copy::{copy_cached_raw, copy_streaming_raw};
 use piton_driver::{DeviceRange, ErrorKind, FillPattern, PeerAddress};
 use std::{ptr, ptr::NonNull, slice};
 
@@ -48,7 +48,16 @@ pub(crate) fn copy_out(
     dst: HostRange,
     src: DeviceRange,
 ) -> Result<(), ErrorKind> {
-    if let Some(from) = resolve(queue, src)? {
+    let Some(from) = resolve(queue, src)? else {
+        return Ok(());
+    };
+    if queue
+        .consumer
+        .sequel
+        .comes_again(dst.start.addr().get(), dst.bytes)
+    {
+        copy_chunk((dst.start, from), dst.bytes);
+    } else {
         copy_bytes(queue, (dst.start, from), dst.bytes);
     }
     Ok(())
@@ -135,6 +144,12 @@ fn copy_bytes(queue: &QueueCore, (to, from): (NonNull<u8>, NonNull<u8>), bytes: 
     let (to, from) = (to.wrapping_add(cached), from.wrapping_add(cached));
     // SAFETY: as above, for the rest; it too allows overlap.
     unsafe { copy_streaming_raw(to, from, bytes - cached) };
+}
+
+#[expect(unsafe_code, reason = "the device's copy engine")]
+fn copy_chunk((to, from): (NonNull<u8>, NonNull<u8>), bytes: usize) {
+    // SAFETY: as for `copy_bytes`.
+    unsafe { copy_cached_raw(to.as_ptr(), from.as_ptr(), bytes) };
 }
 
 #[expect(unsafe_code, reason = "the device's copy engine, gone wrong")]
