@@ -1,6 +1,5 @@
 //! `piton topo`: machines read, routes explained, captures read back.
 
-use std::fs;
 use std::path::Path;
 
 use super::{check_refused, file, json, piton};
