@@ -176,10 +176,10 @@ impl HostBuffer {
             .map_or(NonNull::dangling(), |allocation| allocation.start)
     }
 
-    /// The same memory as kernels reach it, where they do. The case waits for what it launches on it.
-    pub(crate) fn on_device(&self) -> Option<DeviceBuffer> {
+    /// The same memory as kernels reach it, where they do.
+    fn on_device(&self) -> Option<DeviceBuffer> {
         let start = self.device.host_memory()?.device_address(self.start())?;
-        let bytes = self.allocation.as_ref()?.bytes as u64;
+        let bytes = (self.words * size_of::<u32>()) as u64;
         Some(DeviceBuffer::at_mapping(&self.device, start, bytes))
     }
 
@@ -470,15 +470,10 @@ pub(crate) fn launch_in_place(
     grid: Grid,
     memory: &HostBuffer,
     value: u32,
-) -> Result<Option<Submitted>, Failure> {
-    let (device, host) = (&memory.device, host_memory(&*memory.device)?);
-    let Some(start) = host.device_address(memory.start()) else {
-        return Ok(None);
-    };
-    let in_place = DeviceBuffer::at_mapping(device, start, memory.words as u64 * 4);
-    let submitted = launch(queue, kernel, grid, &[&in_place], value);
+) -> Option<Submitted> {
+    let submitted = launch(queue, kernel, grid, &[&memory.on_device()?], value);
     memory.users.note(queue, &submitted);
-    Ok(Some(submitted))
+    Some(submitted)
 }
 
 /// As [`launch`], with arguments and extents as they are given, right or wrong.

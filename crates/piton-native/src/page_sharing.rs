@@ -1,11 +1,7 @@
 //! Physical memory between processes over a vendor's: who made a handle, and for what, is in the books; the vendor knows the
 //! rest.
 
-use crate::{
-    mappings::Pages,
-    memory,
-    virtual_memory::{NativePages, check_size, give_back},
-};
+use crate::virtual_memory::{NativePages, check_size, create_by, give_back, note};
 use piton_driver::{DriverError, ErrorKind, ExportedPages, Operation, PhysicalHandle};
 
 /// A device whose vendor hands pages to other processes.
@@ -29,33 +25,14 @@ pub trait NativePageSharing: NativePages {
     fn import_pages(&self, exported: &ExportedPages) -> Result<Option<Self::Pages>, Self::Status>;
 }
 
-fn note<D: NativePages>(
-    device: &D,
-    raw: D::Pages,
-    bytes: u64,
-    is_exportable: bool,
-) -> PhysicalHandle {
-    let handle = device.mappings().note_pages(Pages {
-        raw,
-        bytes,
-        is_exportable,
-    });
-    PhysicalHandle(handle)
-}
-
 /// As [`piton_driver::PageSharing::create`].
 ///
 /// # Errors
 /// As there.
 pub fn create<D: NativePageSharing>(device: &D, bytes: u64) -> Result<PhysicalHandle, DriverError> {
-    let operation = Operation::CreatePhysical;
-    device.standing().alive(operation)?;
-    check_size(device, bytes, operation)?;
-    memory::has_so_much(device, operation, bytes)?;
-    let raw = device
-        .create_exportable_pages(bytes)
-        .map_err(|status| memory::error(device, status, operation, bytes))?;
-    Ok(note(device, raw, bytes, true))
+    create_by(device, bytes, true, || {
+        device.create_exportable_pages(bytes)
+    })
 }
 
 /// As [`piton_driver::PageSharing::export`].

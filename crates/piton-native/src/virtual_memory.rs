@@ -173,19 +173,37 @@ pub unsafe fn release<D: NativePages>(device: &D, range: DeviceRange) -> Result<
 /// # Errors
 /// As there.
 pub fn create<D: NativePages>(device: &D, bytes: u64) -> Result<PhysicalHandle, DriverError> {
+    create_by(device, bytes, false, || device.create_pages(bytes))
+}
+
+/// Physical memory that the vendor makes, if there may be so much.
+pub(crate) fn create_by<D: NativePages>(
+    device: &D,
+    bytes: u64,
+    is_exportable: bool,
+    make: impl FnOnce() -> Result<D::Pages, D::Status>,
+) -> Result<PhysicalHandle, DriverError> {
     let operation = Operation::CreatePhysical;
     device.standing().alive(operation)?;
     check_size(device, bytes, operation)?;
     memory::has_so_much(device, operation, bytes)?;
-    let raw = device
-        .create_pages(bytes)
-        .map_err(|status| memory::error(device, status, operation, bytes))?;
-    let handle = device.mappings().note_pages(Pages {
+    let raw = make().map_err(|status| memory::error(device, status, operation, bytes))?;
+    Ok(note(device, raw, bytes, is_exportable))
+}
+
+/// Writes pages into the books.
+pub(crate) fn note<D: NativePages>(
+    device: &D,
+    raw: D::Pages,
+    bytes: u64,
+    is_exportable: bool,
+) -> PhysicalHandle {
+    let pages = Pages {
         raw,
         bytes,
-        is_exportable: false,
-    });
-    Ok(PhysicalHandle(handle))
+        is_exportable,
+    };
+    PhysicalHandle(device.mappings().note_pages(pages))
 }
 
 /// As [`piton_driver::VirtualMemory::destroy`].

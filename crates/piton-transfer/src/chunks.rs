@@ -107,31 +107,29 @@ impl Chunks {
     /// Bytes of each, in order.
     pub(crate) fn sizes(self) -> impl Iterator<Item = u64> {
         let Self { bytes, longest, .. } = self;
-        let short = self.short_sizes();
-        let body = bytes - 2 * short.clone().sum::<u64>();
+        let (short, end) = if self.has_short_ends() {
+            (self.short, self.short_bytes())
+        } else {
+            (0, 0)
+        };
+        let body = bytes - 2 * end;
         let whole =
             std::iter::repeat_n(longest, usize::try_from(body / longest.max(1)).unwrap_or(0));
         let rest = body % longest.max(1);
         // What is no multiple is at the very end.
-        let odd = if self.has_short_ends() {
-            rest % ALIGN
-        } else {
-            0
-        };
+        let odd = if short > 0 { rest % ALIGN } else { 0 };
         let rest = rest - odd;
-        let last = short.clone().next();
-        let back = short.clone().skip(1).collect::<Vec<_>>().into_iter().rev();
-        short
+        let last = move |place| self.short_size(place) + if place == 1 { odd } else { 0 };
+        (1..=short)
+            .map(move |place| self.short_size(place))
             .chain(whole)
             .chain((rest > 0).then_some(rest))
-            .chain(back)
-            .chain(last.map(|last| last + odd))
+            .chain((1..=short).rev().map(last))
     }
 
-    /// Bytes of the short ones, in order.
-    fn short_sizes(self) -> impl Iterator<Item = u64> + Clone {
-        let count = if self.has_short_ends() { self.short } else { 0 };
-        (1..=count).map(move |place| self.short_size(place))
+    /// Bytes of the short ones at one end.
+    fn short_bytes(self) -> u64 {
+        (1..=self.short).map(|place| self.short_size(place)).sum()
     }
 
     fn short_size(self, place: u64) -> u64 {
@@ -142,11 +140,8 @@ impl Chunks {
 
     /// Whether the part is long enough to have them.
     fn has_short_ends(self) -> bool {
-        let all = (1..=self.short)
-            .map(|place| self.short_size(place))
-            .sum::<u64>();
         let are_apart = self.longest / (self.short + 1) > 2 * ALIGN;
-        self.short > 0 && are_apart && 2 * all + self.longest <= self.bytes
+        self.short > 0 && are_apart && 2 * self.short_bytes() + self.longest <= self.bytes
     }
 }
 
