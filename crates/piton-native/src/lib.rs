@@ -17,7 +17,7 @@
 //! # Words
 //! | I want to … | take |
 //! |---|---|
-//! | open a library at run time, or say what was looked for | [`open_library`], [`SearchedLibrary`], [`OpenError`] |
+//! | open a library at run time, or say what was looked for | [`open_library`], [`open_library_with`], [`SearchedLibrary`], [`OpenError`] |
 //! | a table of its functions | [`entry_points!`], [`found`], [`MissingAbility`] |
 //! | bring a vendor's device | [`NativeDevice`], [`NativeQueue`], [`NativeEvent`], [`NativeKernel`], [`NativeSlots`] |
 //! | bring a vendor's stream that has events or writes counters | [`stream`] |
@@ -63,7 +63,7 @@ pub use error::{Ability, MissingAbility, OpenError};
 pub use host_function::call_host;
 /// What a table is looked up in: the library that the macro names.
 pub use libloading::Library;
-pub use library::{Searched, SearchedLibrary, open_library};
+pub use library::{Searched, SearchedLibrary, open_library, open_library_with};
 pub use mappings::Mappings;
 pub use modules::Modules;
 pub use opened::Opened;

@@ -5,6 +5,7 @@
 
 #![expect(unsafe_code, reason = "opening a library runs its initialisers")]
 
+use crate::{OpenError, VendorStatus};
 use libloading::Library;
 use std::{fmt, path::Path};
 
@@ -64,6 +65,30 @@ pub unsafe fn open_library(
         }
     }
     Err(searched)
+}
+
+/// As [`open_library`], with the functions that nobody can do without, which `required` looks up.
+///
+/// # Safety
+/// As [`open_library`].
+///
+/// # Errors
+/// [`OpenError::NoLibrary`], and [`OpenError::NoSymbol`] with the one that `required` misses.
+pub unsafe fn open_library_with<T, S: VendorStatus + fmt::Display>(
+    path: Option<&Path>,
+    names: &[&str],
+    required: impl FnOnce(&Library) -> Result<T, &'static str>,
+) -> Result<(Library, T), OpenError<S>> {
+    // SAFETY: the caller vouches for the initialisers.
+    let opened = unsafe { open_library(path, names) };
+    let (library, name) = opened.map_err(|searched| OpenError::NoLibrary { searched })?;
+    match required(&library) {
+        Ok(found) => Ok((library, found)),
+        Err(symbol) => Err(OpenError::NoSymbol {
+            library: name,
+            symbol,
+        }),
+    }
 }
 
 /// What the system's loader said, innermost cause first.

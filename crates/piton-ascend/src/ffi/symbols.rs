@@ -170,13 +170,8 @@ impl Api {
     pub(crate) fn open(path: Option<&Path>) -> Result<&'static Self, OpenError> {
         // SAFETY: the initialisers of the vendor's library are those of any system library; whoever names another path
         // vouches for it (`AscendConfig::library`).
-        let opened = unsafe { piton_native::open_library(path, NAMES) };
-        let (library, name) = opened.map_err(|searched| OpenError::NoLibrary { searched })?;
-        let core = Core::of(&library);
-        let core = core.map_err(|symbol| OpenError::NoSymbol {
-            library: name,
-            symbol,
-        })?;
+        let opened = unsafe { piton_native::open_library_with(path, NAMES, Core::of) };
+        let (library, core) = opened?;
         Ok(Box::leak(Box::new(Self::with_groups(library, core))))
     }
 

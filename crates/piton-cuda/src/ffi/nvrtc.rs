@@ -75,13 +75,8 @@ impl Nvrtc {
     pub(crate) fn open(path: Option<&Path>) -> Result<&'static Self, CompilerError> {
         // SAFETY: the initialisers of NVIDIA's library are those of any system library; whoever names another path
         // vouches for it (`CudaConfig::compiler`).
-        let opened = unsafe { piton_native::open_library(path, NAMES) };
-        let (library, name) = opened.map_err(|searched| CompilerError::NoLibrary { searched })?;
-        let functions = Functions::of(&library);
-        let functions = functions.map_err(|symbol| CompilerError::NoSymbol {
-            library: name,
-            symbol,
-        })?;
+        let opened = unsafe { piton_native::open_library_with(path, NAMES, Functions::of) };
+        let (library, functions) = opened?;
         Ok(Box::leak(Box::new(Self {
             _library: library,
             functions,
