@@ -50,6 +50,8 @@ pub(crate) struct Books {
     pub(crate) suspended: SuspendedBytes,
     /// Whether there may be a Block that was added and that nothing was taken from.
     pub(crate) has_unbroken: bool,
+    /// Whether requests take the place that fits best, whoever used it last: see `crowd`.
+    pub(crate) is_crowded: bool,
     /// How large a Block a request may break into.
     pub(crate) idle_rule: IdleRule,
     /// The last things that happened.
@@ -94,6 +96,7 @@ impl Books {
             claims: Claims::default(),
             suspended: SuspendedBytes::default(),
             has_unbroken: false,
+            is_crowded: false,
             idle_rule: IdleRule::new(settings),
             events: EventRing::new(settings.events),
             fronts,

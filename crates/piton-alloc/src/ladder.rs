@@ -1,6 +1,6 @@
 //! The recovery ladder: everything that is tried after the first look found nothing, and the error at its end.
 //!
-//! In order, each step followed by a search:
+//! First, in a crowded pool, the place that fits best (`crowd`). Then in order, each step followed by a search:
 //!
 //! 1. what is complete by now; runs of neighbouring memory without a wait, then with one (`recovery`);
 //! 2. the source: pages from holes, new pages, Blocks (`placement`);
@@ -34,6 +34,9 @@ impl DevicePool {
         request: &Request,
         region: Region,
     ) -> Result<Allocation, AllocError> {
+        if let Some(found) = self.take_tightly(request, region) {
+            return Ok(found);
+        }
         let mut recovery = Recovery::default();
         let full = match self.climb(request, region, &mut recovery) {
             Err(AllocError::FullNow(full)) => full,
@@ -75,7 +78,10 @@ impl DevicePool {
         }
         let grown = self.grow(request, region, recovery);
         let refusal = match grown {
-            Ok(Some(found)) => return Ok(found),
+            Ok(Some(found)) => {
+                self.note_growth();
+                return Ok(found);
+            }
             Ok(None) => None,
             Err(error) if error.is_out_of_memory() => Some(error),
             Err(error) => return Err(AllocError::Driver(error)),

@@ -99,6 +99,7 @@ mod books;
 mod books_lock;
 mod check;
 mod config;
+mod crowd;
 mod deferred;
 mod error;
 mod events;

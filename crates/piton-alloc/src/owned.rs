@@ -47,6 +47,9 @@ impl OwnedPool {
         }
         let region = pool.placement.region_of(request.bytes);
         let books = pool.books.get_mut();
+        if books.is_crowded {
+            return None;
+        }
         let found = books.take_at_once(request, region, &pool.timeline)?;
         books.counters.hits += 1;
         Some(found)

@@ -142,6 +142,9 @@ impl DevicePool {
         }
         let region = self.placement.region_of(request.bytes);
         let mut books = self.books.lock_briefly();
+        if books.is_crowded {
+            return None;
+        }
         let found = books.take_at_once(request, region, &self.timeline)?;
         books.counters.hits += 1;
         Some(found)

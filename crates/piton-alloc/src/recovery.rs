@@ -81,6 +81,7 @@ impl Books {
             timeline,
             waits: false,
             page: None,
+            all: false,
         };
         let stretches = search.stretches(self);
         if let Some(found) = self.take_run(&search, &stretches) {

@@ -30,6 +30,8 @@ pub(crate) struct Search<'a> {
     pub(crate) waits: bool,
     /// Bytes of a page, where addresses without pages may be part of the run.
     pub(crate) page: Option<u64>,
+    /// Whether runs count that are everyone's as a whole, which the plain search sees too.
+    pub(crate) all: bool,
 }
 
 /// A place for a request in a run.
@@ -123,6 +125,7 @@ impl Search<'_> {
     /// Whether an extent is one of those that every run worth looking at has one of.
     fn is_seed(&self, books: &Books, extent: &Extent) -> bool {
         match extent.state {
+            ExtentState::Free { domain, .. } if self.all && domain == self.region.shared() => true,
             ExtentState::Free { domain, .. } if self.page.is_some() => {
                 domain == self.region.unbacked()
             }
@@ -155,7 +158,10 @@ impl Search<'_> {
         let deferred = books.deferred.ids(self.region);
         deferred
             .filter_map(|id| index.extent_of(id))
-            .for_each(visit);
+            .for_each(&mut visit);
+        if self.all {
+            index.extents_by_size(self.region.shared()).for_each(visit);
+        }
     }
 
     /// The lowest extent of the neighbours around a seed that may be parts of one run; `None` if another seed lies below it,
@@ -193,6 +199,30 @@ impl Search<'_> {
             self.look_through(books, *lowest, &mut best);
         }
         best.map(|(_, run)| run)
+    }
+
+    /// The best place in the shortest stretch that has one.
+    pub(crate) fn tightest(&self, books: &Books) -> Option<Run> {
+        let stretches = self.stretches(books);
+        let mut by_length: Vec<(u64, Extent)> = stretches
+            .into_iter()
+            .map(|lowest| (self.length_of(books, &lowest), lowest))
+            .collect();
+        by_length.sort_unstable_by_key(|(length, lowest)| (*length, lowest.offset));
+        by_length
+            .into_iter()
+            .find_map(|(_, lowest)| self.best(books, &[lowest]))
+    }
+
+    /// Bytes from the lowest extent of a stretch to its end.
+    fn length_of(&self, books: &Books, lowest: &Extent) -> u64 {
+        let mut highest = *lowest;
+        while let Some(above) = books.index.above(highest.id)
+            && self.may_be_part(books, &above)
+        {
+            highest = above;
+        }
+        highest.offset + highest.bytes - lowest.offset
     }
 
     /// Looks at the runs from `lowest` on, up to where no part of one can be.
@@ -307,6 +337,11 @@ impl Books {
         stretches: &[Extent],
     ) -> Option<Allocation> {
         let run = search.best(self, stretches)?;
+        self.take_place(search, run)
+    }
+
+    /// A backed run's memory for a request.
+    pub(crate) fn take_place(&mut self, search: &Search<'_>, run: Run) -> Option<Allocation> {
         let chunk = self.claim(&run, run.start, run.bytes, search.region)?;
         let (chunk, _) = self.index.cut(chunk.id, search.request.bytes).ok()?;
         self.issue(chunk, search.request, search.region, run.wait, run.uses)

@@ -98,6 +98,7 @@ impl DevicePool {
             timeline: &self.timeline,
             waits: self.settings.cross_lane == CrossLane::Wait,
             page: Some(range.page),
+            all: false,
         };
         let run = search.best(&books, &search.stretches(&books))?;
         let policy = Policy::now(&books, &self.settings, bytes);

@@ -8,7 +8,8 @@
 //! - A program that needs little of a large device gets smaller handles, once something is freed: at most a small share
 //!   of what is held. What only ever grows (weights) stays, whatever its handles.
 //! - Pages beyond the peak of what was live are taken from holes first; the pool may hold a little more than the peak,
-//!   so that not every request moves pages.
+//!   so that not every request moves pages: a hundredth, or one request more up to a fiftieth. A program that replaces
+//!   what it has by something of about the same size needs the room of one such beside the peak, in whatever order it does.
 
 use crate::books::Books;
 use crate::config::Settings;
@@ -21,6 +22,8 @@ const MOST_SHARE: u64 = 256;
 const STEP_SHARE: u64 = 256;
 /// Part of the peak of what was live that the pool may hold beyond it before it takes pages from holes.
 const SLACK_SHARE: u64 = 100;
+/// The same where the request that needs pages is as large as that.
+const MOST_SLACK_SHARE: u64 = 50;
 
 /// What one growth may do. All in pages.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +45,8 @@ impl Policy {
         let held = books.held / page;
         let live = books.live + bytes;
         let peak = books.counters.peak_live.max(live);
-        let soft = (peak + peak / SLACK_SHARE)
+        let slack = bytes.clamp(peak / SLACK_SHARE, peak / MOST_SLACK_SHARE);
+        let soft = (peak + slack)
             .max(settings.release_threshold)
             .max(books.reserved);
         let limit = settings.limit / page;

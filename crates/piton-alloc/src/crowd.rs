@@ -1,0 +1,89 @@
+//! Best fit among all memory that is backed, whoever used it last, where the host runs ahead of the device.
+//!
+//! What the host has not seen complete belongs to its lane. A request is served from the lane's own memory, then from
+//! everyone's, then from neighbours of several owners, and the first that has a place is cut up, though another may fit
+//! just so. What was cut up is missing when something large is asked for, and nothing can be unmapped or given back to make
+//! room, for all of it is pending. So a pool that holds a good deal more than was ever live, while some of it is pending, is *crowded*. As long as it is, each request takes its place in the shortest run of neighbouring memory that
+//! has one, with a wait if need be. That is best fit in one range, as if all were complete.
+//!
+//! A pool that holds more than an eighth beyond what was ever live has sizes that do not fit each other, whoever waits for whom:
+//! there the best fit is as good as another, and would cost waits for nothing.
+//!
+//! It costs a step per free extent for a request, and waits between lanes. So it begins where the pool has just had to
+//! grow, and ends when nothing is pending any more or enough is live. Only where the configuration lets waits come
+//! before growing ([`CrossLane::Wait`](crate::CrossLane::Wait)).
+
+use piton_timeline::Timeline;
+
+use crate::allocation::Allocation;
+use crate::books::Books;
+use crate::config::CrossLane;
+use crate::pool::DevicePool;
+use crate::region::{self, Region};
+use crate::request::Request;
+use crate::run::Search;
+
+/// Part of the most that was live that a pool may hold beyond it before it is crowded.
+const CROWDED_SHARE: u64 = 16;
+/// Beyond this part it is not for want of a better fit.
+const SCATTERED_SHARE: u64 = 8;
+
+impl DevicePool {
+    /// In a crowded pool the place that fits best. `None` if it is not crowded, or there is none.
+    pub(crate) fn take_tightly(&self, request: &Request, region: Region) -> Option<Allocation> {
+        let mut books = self.books.lock();
+        if !books.is_crowded {
+            return None;
+        }
+        books.drain(&self.timeline);
+        books.note_crowding();
+        let found = books
+            .is_crowded
+            .then(|| books.take_tightest(request, region, &self.timeline))??;
+        books.counters.hits += 1;
+        Some(found)
+    }
+
+    /// Looks whether the pool is crowded now that it has grown for a request.
+    pub(crate) fn note_growth(&self) {
+        if self.settings.cross_lane == CrossLane::Wait {
+            self.books.lock().note_crowding();
+        }
+    }
+}
+
+impl Books {
+    /// Decides whether the pool is crowded. A step per domain.
+    fn note_crowding(&mut self) {
+        let peak = self.counters.peak_live;
+        let beyond = self.held.saturating_sub(peak);
+        let is_between = beyond > peak / CROWDED_SHARE && beyond <= peak / SCATTERED_SHARE;
+        self.is_crowded = is_between && self.has_pending();
+    }
+
+    /// Whether memory is pending, as far as is known.
+    fn has_pending(&self) -> bool {
+        let mut slots = self.index.domains().filter_map(region::slot_of);
+        self.deferred.bytes() > 0 || slots.next().is_some()
+    }
+
+    /// The place in the shortest run of memory that is everyone's or pending.
+    fn take_tightest(
+        &mut self,
+        request: &Request,
+        region: Region,
+        timeline: &Timeline,
+    ) -> Option<Allocation> {
+        let search = Search {
+            request,
+            bytes: request.bytes.next_multiple_of(self.index.unit()),
+            region,
+            timeline,
+            waits: true,
+            page: None,
+            all: true,
+        };
+        let run = search.tightest(self)?;
+        self.take_place(&search, run)
+    }
+}
