@@ -6,6 +6,8 @@
 //! which anything fits wherever it starts. Only when the answer would be "none" are the bins in between looked
 //! through to their ends: that costs a walk, but "none" makes the caller ask a driver, which costs far more.
 
+use std::hint::select_unpredictable;
+
 use crate::bins::{Bin, Bins};
 use crate::records::{NIL, Record, Records};
 
@@ -30,18 +32,8 @@ impl Fit {
         (needed <= record.end()).then_some(start)
     }
 
-    /// Whether the extent has room for the request.
-    #[inline]
-    fn fits(self, record: &Record) -> bool {
-        if self.mask == 0 {
-            record.units >= self.units
-        } else {
-            self.start_in(record).is_some()
-        }
-    }
-
     /// The extent to place the request in.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(self, bins: &Bins, records: &Records) -> Option<u32> {
         let own = Bin::of(self.units);
         let mut bin = bins.first_from(own)?;
@@ -107,9 +99,11 @@ impl Fit {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn best_in(self, bins: &Bins, records: &Records, bin: Bin, tries: u32) -> Looked {
-        // Size before place, in one comparison.
+        if self.mask == 0 {
+            return self.least_in(bins, records, bin, tries);
+        }
         let mut least = u64::MAX;
         let mut best = NIL;
         let mut index = bins.head(bin);
@@ -118,10 +112,33 @@ impl Fit {
                 break;
             }
             let record = records.at(index);
-            let key = u64::from(record.units) << u32::BITS | u64::from(record.offset);
-            if key < least && self.fits(record) {
+            let key = record.length_and_place();
+            if key < least && self.start_in(record).is_some() {
                 (least, best) = (key, index);
             }
+            index = record.bin_next;
+        }
+        Looked { best, rest: index }
+    }
+
+    /// The same where any start will do: what is long enough and what is best is one comparison.
+    #[inline(always)]
+    fn least_in(self, bins: &Bins, records: &Records, bin: Bin, tries: u32) -> Looked {
+        let wanted = u64::from(self.units) << u32::BITS;
+        // What is too short comes out at or above this.
+        let mut least = wanted.wrapping_neg();
+        let mut best = NIL;
+        let mut index = bins.head(bin);
+        for _ in 0..tries {
+            if index == NIL {
+                break;
+            }
+            let record = records.at(index);
+            let beyond = record.length_and_place().wrapping_sub(wanted);
+            let is_better = beyond < least;
+            // Which of a bin's is best is as good as chance.
+            least = select_unpredictable(is_better, beyond, least);
+            best = select_unpredictable(is_better, index, best);
             index = record.bin_next;
         }
         Looked { best, rest: index }
