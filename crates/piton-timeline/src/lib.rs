@@ -43,6 +43,7 @@ mod slot;
 mod timeline;
 mod timepoint;
 mod vacancies;
+mod watch;
 
 pub use error::TimelineError;
 pub use frontier::Frontier;
@@ -51,3 +52,4 @@ pub use reuse::{Reuse, WaitNeed};
 pub use slot::Progress;
 pub use timeline::Timeline;
 pub use timepoint::{LaneId, Timepoint};
+pub use watch::Watch;
