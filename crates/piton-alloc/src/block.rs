@@ -28,10 +28,10 @@ const NOWHERE: Block = Block {
     },
 };
 
-/// log2 of the bytes of offsets that share a word of `Blocks::recent`.
-const STRETCH_BITS: u32 = 24;
-/// Words of `Blocks::recent`.
-const STRETCHES: usize = 1024;
+/// log2 of the bytes of offsets that share a word of `Blocks::recent`: as large as Blocks come at the least.
+const STRETCH_BITS: u32 = 21;
+/// Words of `Blocks::recent` at first, and at the most. Powers of two.
+const STRETCHES: (usize, usize) = (1 << 13, 1 << 16);
 
 /// All Blocks in the index.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Blocks {
     by_offset: Vec<u32>,
     by_address: Vec<Block>,
     /// By stretch of offsets, the place where a Block was found last: a guess, to be looked at.
-    recent: Box<[u32]>,
+    recent: Vec<u32>,
     /// Where those look who have no lock.
     directory: Arc<Directory>,
 }
@@ -55,7 +55,7 @@ impl Blocks {
             vacant: Vec::new(),
             by_offset: Vec::new(),
             by_address: Vec::new(),
-            recent: vec![0; STRETCHES].into(),
+            recent: vec![0; STRETCHES.0],
             directory,
         }
     }
@@ -63,6 +63,7 @@ impl Blocks {
     pub(crate) fn insert(&mut self, block: Block) {
         let at = self.count_up_to(block.offset);
         let place = self.occupy(block);
+        self.expect(&block, place);
         self.by_offset.insert(at, place);
         let at = self.count_below(block.range.start);
         self.by_address.insert(at, block);
@@ -80,6 +81,29 @@ impl Blocks {
         self.by_address.remove(at);
         self.directory.publish_blocks(&self.by_address);
         Some(block)
+    }
+
+    /// Makes the Block the guess for its own offsets. One with more than fit is found as it is used.
+    fn expect(&mut self, block: &Block, place: u32) {
+        let last = block.offset + block.range.bytes.saturating_sub(1);
+        let stretches = block.offset >> STRETCH_BITS..=last >> STRETCH_BITS;
+        if stretches.end() - stretches.start() >= STRETCHES.1 as u64 / 2 {
+            return;
+        }
+        while self.recent.len() < STRETCHES.1 && *stretches.end() >= self.recent.len() as u64 {
+            // What was guessed is as good a guess for what comes out at the same word.
+            self.recent.extend_from_within(..);
+        }
+        for stretch in stretches {
+            let at = self.stretch_of(stretch << STRETCH_BITS);
+            self.recent[at] = place;
+        }
+    }
+
+    /// The word of `recent` for an offset.
+    #[inline]
+    fn stretch_of(&self, offset: u64) -> usize {
+        usize::try_from(offset >> STRETCH_BITS).unwrap_or(0) & (self.recent.len() - 1)
     }
 
     fn occupy(&mut self, block: Block) -> u32 {
@@ -128,7 +152,7 @@ impl Blocks {
     /// The same in fewer steps, where the Block is the one that offsets close by were found in.
     #[inline]
     pub(crate) fn find_address(&mut self, offset: u64) -> Option<DevicePtr> {
-        let stretch = usize::try_from(offset >> STRETCH_BITS).unwrap_or(0) % STRETCHES;
+        let stretch = self.stretch_of(offset);
         let guess = *self.recent.get(stretch)?;
         match self.places.get(guess as usize) {
             Some(block) if offset.wrapping_sub(block.offset) < block.range.bytes => {
