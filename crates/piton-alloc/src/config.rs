@@ -9,6 +9,7 @@ use crate::allocation::About;
 use crate::error::ConfigError;
 use crate::events::MAX_EVENTS;
 use crate::front::MOST_SHELVED;
+use crate::region::Region;
 use crate::source::BlockSource;
 
 /// Smallest alignment a pool may have, in bytes.
@@ -157,6 +158,7 @@ pub(crate) struct Settings {
     /// Bytes of the largest request: its Block is within the limit.
     pub(crate) most_each: u64,
     pub(crate) release_threshold: u64,
+    /// Requests below so many bytes are small ones; 0 where there is one region.
     pub(crate) small_below: u64,
     pub(crate) events: u32,
     pub(crate) front_bytes: u64,
@@ -209,9 +211,12 @@ impl Settings {
             limit,
             most_each: limit - limit % block_multiple,
             release_threshold: config.release_threshold,
-            small_below: config
-                .small_below
-                .unwrap_or_else(|| AUTOMATIC_SMALL.min(limit / AUTOMATIC_SMALL_SHARE)),
+            small_below: match page {
+                Some(_) => config
+                    .small_below
+                    .unwrap_or_else(|| AUTOMATIC_SMALL.min(limit / AUTOMATIC_SMALL_SHARE)),
+                None => 0,
+            },
             events: config.events,
             front_bytes: config
                 .front_bytes
@@ -222,6 +227,16 @@ impl Settings {
         };
         settings.refuse_what_has_no_effect(config)?;
         Ok(settings)
+    }
+
+    /// The region a request belongs to.
+    #[inline]
+    pub(crate) const fn region_of(&self, bytes: u64) -> Region {
+        if bytes < self.small_below {
+            Region::Small
+        } else {
+            Region::Large
+        }
     }
 
     fn refuse_what_has_no_effect(&self, config: &MemoryPoolConfig) -> Result<(), ConfigError> {
