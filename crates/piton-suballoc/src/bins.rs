@@ -122,7 +122,14 @@ impl Bins {
     /// Hangs an extent of `units` units into the bin of its size.
     #[inline(always)]
     pub(crate) fn insert(&mut self, records: &mut Records, index: u32, units: u32) {
-        let bin = Bin::of(units);
+        self.link(records, index, Bin::of(units));
+        self.free_units += units;
+        self.extents += 1;
+    }
+
+    /// Makes an extent the head of a bin, and leaves the counts to the caller.
+    #[inline(always)]
+    pub(crate) fn link(&mut self, records: &mut Records, index: u32, bin: Bin) {
         let head = std::mem::replace(&mut self.heads[bin.at()], index);
         let record = records.at_mut(index);
         record.bin_prev = NIL;
@@ -130,24 +137,26 @@ impl Bins {
         records.at_mut(head).bin_prev = index;
         self.steps[bin.level_at()] |= 1 << bin.step();
         self.levels |= 1 << bin.level_at();
-        self.free_units += units;
-        self.extents += 1;
     }
 
     /// Takes an extent out of the bin of its size.
     #[inline(always)]
     pub(crate) fn remove(&mut self, records: &mut Records, index: u32) {
+        let units = records.at(index).units;
+        self.unlink(records, index, Bin::of(units));
+        self.free_units -= units;
+        self.extents -= 1;
+    }
+
+    /// Takes an extent out of its bin, and leaves the counts to the caller.
+    #[inline(always)]
+    pub(crate) fn unlink(&mut self, records: &mut Records, index: u32, bin: Bin) {
         let Record {
-            units,
-            bin_prev,
-            bin_next,
-            ..
+            bin_prev, bin_next, ..
         } = *records.at(index);
         records.at_mut(bin_next).bin_prev = bin_prev;
         records.at_mut(bin_prev).bin_next = bin_next;
-        self.skip_head(Bin::of(units), index, bin_next);
-        self.free_units -= units;
-        self.extents -= 1;
+        self.skip_head(bin, index, bin_next);
     }
 
     /// Makes `next` the head of a bin if `index` is. By arithmetic: whether it is, and whether the bin becomes empty, is as

@@ -32,15 +32,15 @@ impl Fit {
         (needed <= record.end()).then_some(start)
     }
 
-    /// The extent to place the request in.
+    /// The extent to place the request in, and the bin it hangs in.
     #[inline(always)]
-    pub(crate) fn find(self, bins: &Bins, records: &Records) -> Option<u32> {
+    pub(crate) fn find(self, bins: &Bins, records: &Records) -> Option<(u32, Bin)> {
         let own = Bin::of(self.units);
         let mut bin = bins.first_from(own)?;
         if bin == own {
             let looked = self.best_in(bins, records, own, TRIES);
             if looked.best != NIL {
-                return Some(looked.best);
+                return Some((looked.best, own));
             }
             match bins.first_from(own.above()) {
                 Some(above) => bin = above,
@@ -51,14 +51,19 @@ impl Fit {
         }
         let found = self.best_in(bins, records, bin, TRIES).best;
         if found != NIL {
-            return Some(found);
+            return Some((found, bin));
         }
         self.find_at_length(bins, records, own)
     }
 
     /// What is left to look at where the two likely bins yield nothing.
     #[cold]
-    fn find_at_length(self, bins: &Bins, records: &Records, own: Bin) -> Option<u32> {
+    fn find_at_length(self, bins: &Bins, records: &Records, own: Bin) -> Option<(u32, Bin)> {
+        let index = self.look_further(bins, records, own)?;
+        Some((index, Bin::of(records.at(index).units)))
+    }
+
+    fn look_further(self, bins: &Bins, records: &Records, own: Bin) -> Option<u32> {
         let Some(largest) = self.units.checked_add(self.mask) else {
             return self.search_from(bins, records, own, None);
         };

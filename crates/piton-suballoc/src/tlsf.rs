@@ -153,7 +153,7 @@ impl Tlsf {
     #[must_use]
     pub fn peek(&self, domain: Domain, bytes: u64, align: u64) -> Option<Extent> {
         let fit = self.fit(bytes, align)?;
-        let index = fit.find(self.bins(domain)?, &self.records)?;
+        let (index, _) = fit.find(self.bins(domain)?, &self.records)?;
         Some(self.extent(index))
     }
 

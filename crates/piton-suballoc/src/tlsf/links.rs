@@ -1,7 +1,7 @@
 //! The steps that operations are made of: hanging an extent into its domain and taking it out, cutting, merging.
 
 use super::Tlsf;
-use crate::bins::Bins;
+use crate::bins::{Bin, Bins};
 use crate::domain::Domain;
 use crate::extent::{Chunk, Extent, ExtentState};
 use crate::order;
@@ -227,7 +227,7 @@ fn bins_of<'a>(
 // All of it in one function, since its steps share most of what they look at; and no `Option`, which two registers do not hold.
 #[inline(never)]
 fn take_low(bins: &mut Bins, records: &mut Records, domain: Domain, units: u32) -> (u32, u64) {
-    let Some(index) = (Fit { units, mask: 0 }).find(bins, records) else {
+    let Some((index, bin)) = (Fit { units, mask: 0 }).find(bins, records) else {
         return (NIL, 0);
     };
     let stamp = records.stamp(index, domain);
@@ -238,12 +238,14 @@ fn take_low(bins: &mut Bins, records: &mut Records, domain: Domain, units: u32) 
         let start = whole.offset;
         return (cut_out(bins, records, index, domain, start, units), stamp);
     }
-    bins.remove(records, index);
+    bins.unlink(records, index, bin);
+    bins.free_units -= units;
     if rest > 0 {
         let low = records.split_low(index, units);
-        bins.insert(records, index, rest);
+        bins.link(records, index, Bin::of(rest));
         return (low, stamp);
     }
+    bins.extents -= 1;
     if !domain.is_shared() {
         order::remove(bins, records, index);
     }
@@ -254,7 +256,7 @@ fn take_low(bins: &mut Bins, records: &mut Records, domain: Domain, units: u32) 
 #[inline(never)]
 fn take_aligned(bins: &mut Bins, records: &mut Records, domain: Domain, fit: Fit) -> (u32, u64) {
     let found = fit.find(bins, records);
-    let found = found.and_then(|index| Some((index, fit.start_in(records.at(index))?)));
+    let found = found.and_then(|(index, _)| Some((index, fit.start_in(records.at(index))?)));
     let Some((index, start)) = found else {
         return (NIL, 0);
     };
