@@ -94,9 +94,12 @@ impl Blocks {
             // What was guessed is as good a guess for what comes out at the same word.
             self.recent.extend_from_within(..);
         }
-        for stretch in stretches {
-            let at = self.stretch_of(stretch << STRETCH_BITS);
-            self.recent[at] = place;
+        let (first, last) = (self.stretch_of(block.offset), self.stretch_of(last));
+        if first <= last {
+            self.recent[first..=last].fill(place);
+        } else {
+            self.recent[first..].fill(place);
+            self.recent[..=last].fill(place);
         }
     }
 

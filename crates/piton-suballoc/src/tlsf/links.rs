@@ -26,7 +26,7 @@ impl Tlsf {
     }
 
     /// Takes a free extent out of its bin and order. Its record still says free until the caller decides.
-    #[inline]
+    #[inline(always)]
     pub(super) fn unhang(&mut self, index: u32, domain: Domain) {
         if let Some(Some(bins)) = self.domains.get_mut(domain.index() as usize) {
             bins.remove(&mut self.records, index);
