@@ -197,3 +197,88 @@ impl Blocks {
             .map(|place| &self.places[*place as usize])
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::config::{MemoryPoolConfig, Settings};
+    use crate::source::BlockSource;
+    use piton_driver::{DeviceId, DriverError, ErrorKind, Operation};
+    use proptest::prelude::*;
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    #[expect(unsafe_code, reason = "being a source of Blocks is an unsafe promise")]
+    // SAFETY: no Block ever comes from it.
+    unsafe impl BlockSource for Nothing {
+        fn capacity(&self) -> u64 {
+            1 << 30
+        }
+
+        fn granularity(&self) -> u64 {
+            1 << 20
+        }
+
+        fn alignment(&self) -> u64 {
+            1 << 20
+        }
+
+        fn status(&self) -> Result<(), DriverError> {
+            Ok(())
+        }
+
+        fn allocate(&self, _bytes: u64) -> Result<DevicePtr, DriverError> {
+            Err(DriverError::new(
+                ErrorKind::DeviceLost,
+                Operation::AllocateMemory,
+                DeviceId(0),
+            ))
+        }
+
+        unsafe fn free(&self, _block: DevicePtr) -> Result<(), DriverError> {
+            Ok(())
+        }
+
+        fn record_error(&self, _error: DriverError) {}
+    }
+
+    fn blocks() -> Blocks {
+        let settings = Settings::new(&MemoryPoolConfig::default(), &Nothing).unwrap();
+        Blocks::new(Arc::new(Directory::new(&settings)))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        /// Blocks smaller than a stretch and larger than all of them, some far up, that come and go.
+        #[test]
+        fn the_address_of_an_offset_is_that_of_its_block_whatever_was_guessed(
+            steps in prop::collection::vec((0_u64..40, 0_usize..4, 0_u64..u64::MAX), 1..80),
+        ) {
+            let mut blocks = blocks();
+            let mut there: Vec<Block> = Vec::new();
+            let mut next_address = 1 << 21;
+            for (at, size, inside) in steps {
+                let bytes = [1_u64 << 19, 3 << 20, 1 << 26, 1 << 37][size];
+                // Those of a size have a stretch of offsets of their own, a Block long each.
+                let offset = ((size as u64) << 44) + at * bytes;
+                if let Some(known) = there.iter().position(|block| block.offset == offset) {
+                    prop_assert_eq!(blocks.remove(offset), Some(there.swap_remove(known)));
+                } else {
+                    let start = DevicePtr::new(next_address);
+                    next_address += bytes;
+                    let block = Block { offset, range: DeviceRange { start, bytes } };
+                    blocks.insert(block);
+                    there.push(block);
+                }
+                for block in &there {
+                    let inside = inside % block.range.bytes;
+                    let expected = block.range.start.checked_add(inside);
+                    prop_assert_eq!(blocks.find_address(block.offset + inside), expected);
+                    prop_assert_eq!(blocks.address_of(block.offset + inside), expected);
+                }
+            }
+        }
+    }
+}

@@ -83,3 +83,52 @@ impl LaneSlots {
         Some(slot)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_settled_until_something_completes_or_comes_that_may_have() {
+        let timeline = Timeline::new();
+        let lane = timeline.register(None).unwrap();
+        lane.submit(3);
+        let mut slots = LaneSlots::default();
+        let slot = slots.meet(lane.id(), &timeline).unwrap();
+        assert!(Region::ALL.iter().all(|region| slot.is_settled(*region)));
+        lane.complete(2);
+        assert!(!slot.is_settled(Region::Large));
+        slot.settle(Region::Large, slot.done());
+        assert!(slot.is_settled(Region::Large));
+        assert!(!slot.is_settled(Region::Small));
+        slot.unsettle(Region::Large, lane.at(3).seq);
+        assert!(slot.is_settled(Region::Large), "that is pending");
+        slot.unsettle(Region::Large, lane.at(2).seq);
+        assert!(!slot.is_settled(Region::Large), "that is done");
+    }
+
+    #[test]
+    fn a_slot_that_the_timeline_has_not_yet_is_never_settled() {
+        let timeline = Timeline::new();
+        let mut slots = LaneSlots::default();
+        let lane = LaneId {
+            index: 2,
+            generation: 0,
+        };
+        assert!(
+            !slots
+                .meet(lane, &timeline)
+                .unwrap()
+                .is_settled(Region::Large)
+        );
+        assert!(!slots.get(0).unwrap().is_settled(Region::Large));
+        let lanes = [(); 3].map(|()| timeline.register(None).unwrap());
+        assert_eq!(lanes[2].id(), lane);
+        assert!(
+            slots
+                .meet(lane, &timeline)
+                .unwrap()
+                .is_settled(Region::Large)
+        );
+    }
+}

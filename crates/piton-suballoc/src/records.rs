@@ -345,4 +345,30 @@ mod tests {
         assert_eq!((records.at(low).offset, records.at(low).units), (0, 100));
         assert_eq!((records.len(), records.count_vacant()), (3, 2));
     }
+
+    #[test]
+    fn what_is_left_above_keeps_its_record_and_a_walk_goes_on_below_it() {
+        let mut records = Records::new();
+        let first = records.add(0, 100);
+        let whole = records.split_high(first, 20);
+        records.place = whole;
+        records.set_free(whole, Domain::SHARED);
+        let name = records.id(whole);
+        let low = records.split_low(whole, 30);
+        let extent = |index| {
+            let Record {
+                offset,
+                units,
+                prev,
+                next,
+                ..
+            } = *records.at(index);
+            (offset, units, prev, next)
+        };
+        assert_eq!(extent(first), (0, 20, NIL, low));
+        assert_eq!(extent(low), (20, 30, first, whole));
+        assert_eq!(extent(whole), (50, 50, low, NIL));
+        assert_eq!(records.place, low);
+        assert_ne!(records.id(whole), name, "its name was that of all of it");
+    }
 }
