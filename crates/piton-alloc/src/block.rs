@@ -201,52 +201,7 @@ impl Blocks {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::config::{MemoryPoolConfig, Settings};
-    use crate::source::BlockSource;
-    use piton_driver::{DeviceId, DriverError, ErrorKind, Operation};
     use proptest::prelude::*;
-
-    #[derive(Debug)]
-    struct Nothing;
-
-    #[expect(unsafe_code, reason = "being a source of Blocks is an unsafe promise")]
-    // SAFETY: no Block ever comes from it.
-    unsafe impl BlockSource for Nothing {
-        fn capacity(&self) -> u64 {
-            1 << 30
-        }
-
-        fn granularity(&self) -> u64 {
-            1 << 20
-        }
-
-        fn alignment(&self) -> u64 {
-            1 << 20
-        }
-
-        fn status(&self) -> Result<(), DriverError> {
-            Ok(())
-        }
-
-        fn allocate(&self, _bytes: u64) -> Result<DevicePtr, DriverError> {
-            Err(DriverError::new(
-                ErrorKind::DeviceLost,
-                Operation::AllocateMemory,
-                DeviceId(0),
-            ))
-        }
-
-        unsafe fn free(&self, _block: DevicePtr) -> Result<(), DriverError> {
-            Ok(())
-        }
-
-        fn record_error(&self, _error: DriverError) {}
-    }
-
-    fn blocks() -> Blocks {
-        let settings = Settings::new(&MemoryPoolConfig::default(), &Nothing).unwrap();
-        Blocks::new(Arc::new(Directory::new(&settings)))
-    }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
@@ -256,7 +211,7 @@ mod tests {
         fn the_address_of_an_offset_is_that_of_its_block_whatever_was_guessed(
             steps in prop::collection::vec((0_u64..40, 0_usize..4, 0_u64..u64::MAX), 1..80),
         ) {
-            let mut blocks = blocks();
+            let mut blocks = Blocks::new(Arc::new(Directory::of_nothing()));
             let mut there: Vec<Block> = Vec::new();
             let mut next_address = 1 << 21;
             for (at, size, inside) in steps {

@@ -53,8 +53,8 @@ pub struct MemoryPoolConfig {
     /// With virtual addressing, requests below so many bytes keep to pages of their own; 0 for none. `None` chooses by
     /// the limit.
     pub small_below: Option<u64>,
-    /// How many of the last events the pool remembers for snapshots, and the front of each lane besides, at 32 bytes each;
-    /// 0 for none.
+    /// How many of the last events the pool remembers for snapshots, and the front of each lane besides, at 32 bytes each
+    /// and in room for the next power of two of them; 0 for none.
     pub events: u32,
     /// Most bytes that a lane keeps at hand of what it freed, to be had by it without the pool's lock; 0 for none. They are
     /// everyone's before the pool grows. `None` chooses by the limit.
