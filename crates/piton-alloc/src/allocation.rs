@@ -113,15 +113,16 @@ impl std::fmt::Debug for About {
 /// What the pool adds to a request to make an allocation of it, where no other lane used the memory.
 ///
 /// Calls that hand memory out return this, and the handle is made where the program's own code calls the pool: a handle that
-/// is written in words and then moved as a whole waits for its stores. In another order than the handle has it, so that
-/// it is read in words too.
+/// is written in words and then moved as a whole waits for its stores. What lies side by side in the handle does not
+/// here, so that this is read in words too.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Taken {
+    pub(crate) ptr: DevicePtr,
     /// The seq of the lane's last use of the memory before; 0 if there is none.
     pub(crate) own: u64,
-    pub(crate) padding: u64,
-    pub(crate) ptr: DevicePtr,
     pub(crate) id: ExtentId,
+    pub(crate) padding: u64,
     pub(crate) region: Region,
 }
 
@@ -212,6 +213,12 @@ impl Allocation {
     #[must_use]
     pub const fn lane(&self) -> Option<LaneId> {
         self.about.lane.get()
+    }
+
+    /// Whether it was allocated for this lane.
+    #[inline]
+    pub(crate) fn is_on(&self, lane: LaneId) -> bool {
+        self.about.lane == LaneWord::new(Some(lane))
     }
 
     /// What it was said to be for.

@@ -28,10 +28,10 @@ const NOWHERE: Block = Block {
     },
 };
 
-/// log2 of the bytes of offsets that share a word of `Blocks::recent`.
-const STRETCH_BITS: u32 = 24;
-/// Words of `Blocks::recent`.
-const STRETCHES: usize = 1024;
+/// log2 of the bytes of offsets that share a word of `Blocks::recent`: as large as Blocks come at the least.
+const STRETCH_BITS: u32 = 21;
+/// Words of `Blocks::recent` at first, and at the most. Powers of two.
+const STRETCHES: (usize, usize) = (1 << 13, 1 << 16);
 
 /// All Blocks in the index.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Blocks {
     by_offset: Vec<u32>,
     by_address: Vec<Block>,
     /// By stretch of offsets, the place where a Block was found last: a guess, to be looked at.
-    recent: Box<[u32]>,
+    recent: Vec<u32>,
     /// Where those look who have no lock.
     directory: Arc<Directory>,
 }
@@ -55,7 +55,7 @@ impl Blocks {
             vacant: Vec::new(),
             by_offset: Vec::new(),
             by_address: Vec::new(),
-            recent: vec![0; STRETCHES].into(),
+            recent: vec![0; STRETCHES.0],
             directory,
         }
     }
@@ -63,6 +63,7 @@ impl Blocks {
     pub(crate) fn insert(&mut self, block: Block) {
         let at = self.count_up_to(block.offset);
         let place = self.occupy(block);
+        self.expect(&block, place);
         self.by_offset.insert(at, place);
         let at = self.count_below(block.range.start);
         self.by_address.insert(at, block);
@@ -80,6 +81,32 @@ impl Blocks {
         self.by_address.remove(at);
         self.directory.publish_blocks(&self.by_address);
         Some(block)
+    }
+
+    /// Makes the Block the guess for its own offsets. One with more than fit is found as it is used.
+    fn expect(&mut self, block: &Block, place: u32) {
+        let last = block.offset + block.range.bytes.saturating_sub(1);
+        let stretches = block.offset >> STRETCH_BITS..=last >> STRETCH_BITS;
+        if stretches.end() - stretches.start() >= STRETCHES.1 as u64 / 2 {
+            return;
+        }
+        while self.recent.len() < STRETCHES.1 && *stretches.end() >= self.recent.len() as u64 {
+            // What was guessed is as good a guess for what comes out at the same word.
+            self.recent.extend_from_within(..);
+        }
+        let (first, last) = (self.stretch_of(block.offset), self.stretch_of(last));
+        if first <= last {
+            self.recent[first..=last].fill(place);
+        } else {
+            self.recent[first..].fill(place);
+            self.recent[..=last].fill(place);
+        }
+    }
+
+    /// The word of `recent` for an offset.
+    #[inline]
+    fn stretch_of(&self, offset: u64) -> usize {
+        usize::try_from(offset >> STRETCH_BITS).unwrap_or(0) & (self.recent.len() - 1)
     }
 
     fn occupy(&mut self, block: Block) -> u32 {
@@ -128,7 +155,7 @@ impl Blocks {
     /// The same in fewer steps, where the Block is the one that offsets close by were found in.
     #[inline]
     pub(crate) fn find_address(&mut self, offset: u64) -> Option<DevicePtr> {
-        let stretch = usize::try_from(offset >> STRETCH_BITS).unwrap_or(0) % STRETCHES;
+        let stretch = self.stretch_of(offset);
         let guess = *self.recent.get(stretch)?;
         match self.places.get(guess as usize) {
             Some(block) if offset.wrapping_sub(block.offset) < block.range.bytes => {
@@ -168,5 +195,45 @@ impl Blocks {
         self.by_offset
             .iter()
             .map(|place| &self.places[*place as usize])
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        /// Blocks smaller than a stretch and larger than all of them, some far up, that come and go.
+        #[test]
+        fn the_address_of_an_offset_is_that_of_its_block_whatever_was_guessed(
+            steps in prop::collection::vec((0_u64..40, 0_usize..4, 0_u64..u64::MAX), 1..80),
+        ) {
+            let mut blocks = Blocks::new(Arc::new(Directory::of_nothing()));
+            let mut there: Vec<Block> = Vec::new();
+            let mut next_address = 1 << 21;
+            for (at, size, inside) in steps {
+                let bytes = [1_u64 << 19, 3 << 20, 1 << 26, 1 << 37][size];
+                // Those of a size have a stretch of offsets of their own, a Block long each.
+                let offset = ((size as u64) << 44) + at * bytes;
+                if let Some(known) = there.iter().position(|block| block.offset == offset) {
+                    prop_assert_eq!(blocks.remove(offset), Some(there.swap_remove(known)));
+                } else {
+                    let start = DevicePtr::new(next_address);
+                    next_address += bytes;
+                    let block = Block { offset, range: DeviceRange { start, bytes } };
+                    blocks.insert(block);
+                    there.push(block);
+                }
+                for block in &there {
+                    let inside = inside % block.range.bytes;
+                    let expected = block.range.start.checked_add(inside);
+                    prop_assert_eq!(blocks.find_address(block.offset + inside), expected);
+                    prop_assert_eq!(blocks.address_of(block.offset + inside), expected);
+                }
+            }
+        }
     }
 }

@@ -17,11 +17,12 @@ use crate::config::Settings;
 use crate::deferred::Deferred;
 use crate::events::{EventRing, MemoryEventKind};
 use crate::front::Fronts;
+use crate::lane_slots::LaneSlots;
 use crate::lookup::{Directory, Record};
 use crate::placement::{IdleRule, PageTable, SuspendedBytes};
 use crate::region::{self, Region};
 use crate::request::Request;
-use crate::reuse::Disposal;
+use crate::reuse::{Disposal, LastUse};
 use crate::stats::{Counters, PoolStats};
 
 /// The state of a pool.
@@ -33,8 +34,8 @@ pub(crate) struct Books {
     pub(crate) blocks: Blocks,
     pub(crate) deferred: Deferred,
     pub(crate) counters: Counters,
-    /// By lane slot, the lane that last left memory pending there.
-    lanes: Vec<LaneId>,
+    timeline: Arc<Timeline>,
+    slots: LaneSlots,
     /// Bytes asked for by allocations in use, and how many those are. Chunks on the shelves of fronts count.
     pub(crate) live: u64,
     pub(crate) allocations: u64,
@@ -78,6 +79,7 @@ impl Books {
     pub(crate) fn new(
         pool: PoolId,
         settings: &Settings,
+        timeline: Arc<Timeline>,
         fronts: Arc<Fronts>,
         directory: Arc<Directory>,
     ) -> Result<Self, IndexError> {
@@ -87,7 +89,8 @@ impl Books {
             blocks: Blocks::new(Arc::clone(&directory)),
             deferred: Deferred::default(),
             counters: Counters::default(),
-            lanes: Vec::new(),
+            timeline,
+            slots: LaneSlots::default(),
             live: 0,
             allocations: 0,
             held: 0,
@@ -107,20 +110,12 @@ impl Books {
 
     /// What can be had without looking at other lanes' memory: the lane's own, then everyone's.
     #[inline(always)]
-    pub(crate) fn take_at_once(
-        &mut self,
-        request: &Request,
-        region: Region,
-        timeline: &Timeline,
-    ) -> Option<Taken> {
+    pub(crate) fn take_at_once(&mut self, request: &Request, region: Region) -> Option<Taken> {
         let shared = region.shared();
-        let mut own = None;
-        if let Some(lane) = request.lane
-            && let Some(domain) = region.of_lane(lane)
-        {
-            self.release_known_complete(lane, domain, timeline);
-            own = Some(domain);
-        }
+        let own = match request.lane {
+            Some(lane) => self.own_domain(lane, region),
+            None => None,
+        };
         let (bytes, align) = (request.bytes, request.align);
         let found = match own {
             Some(own) => self.index.allocate_from([own, shared], bytes, align),
@@ -139,13 +134,8 @@ impl Books {
 
     /// The same as an allocation, for those who have taken longer already.
     #[inline(never)]
-    pub(crate) fn take_again(
-        &mut self,
-        request: &Request,
-        region: Region,
-        timeline: &Timeline,
-    ) -> Option<Allocation> {
-        let taken = self.take_at_once(request, region, timeline)?;
+    pub(crate) fn take_again(&mut self, request: &Request, region: Region) -> Option<Allocation> {
+        let taken = self.take_at_once(request, region)?;
         Some(taken.handle(self.pool, request))
     }
 
@@ -211,23 +201,35 @@ impl Books {
         is_live
     }
 
-    /// Takes an allocation back whose last use is at most one point that may be pending; `false` if it is not live.
+    /// Takes an allocation back whose last use is at most one point; otherwise, and where it is not live, `false`, and nothing
+    /// is changed.
     #[inline(always)]
-    pub(crate) fn give_back_simply(
-        &mut self,
-        allocation: &Allocation,
-        domain: Domain,
-        last: Option<Timepoint>,
-    ) -> bool {
-        let stamp = last.map_or(0, |point| {
-            self.remember(point.lane);
-            point.seq
-        });
+    pub(crate) fn give_back_simply(&mut self, allocation: &Allocation, last: LastUse) -> bool {
+        let region = allocation.region();
+        let place = match last {
+            LastUse::None => Some((region.shared(), 0)),
+            LastUse::At(point) => self.place_of(region, point),
+            LastUse::Several => None,
+        };
+        let Some((domain, stamp)) = place else {
+            return false;
+        };
         let is_live = self.index.free(allocation.id, domain, stamp).is_ok();
         if is_live {
             self.note_freed(allocation);
         }
         is_live
+    }
+
+    /// Where memory belongs whose last use is a point, and the stamp it has there; `None` if that takes a closer look.
+    #[inline(always)]
+    pub(crate) fn place_of(&mut self, region: Region, point: Timepoint) -> Option<(Domain, u64)> {
+        let slot = self.slots.get_mut(point.lane.index)?;
+        if slot.done() >= point.seq {
+            return Some((region.shared(), 0));
+        }
+        slot.tenant = point.lane;
+        Some((region.of_lane(point.lane)?, point.seq))
     }
 
     /// A chunk that comes back to the index is no allocation's start any more.
@@ -302,7 +304,7 @@ impl Books {
         match disposal {
             Disposal::Anyone => self.index.free(id, region.shared(), 0).is_ok(),
             Disposal::Lane(domain, point) => {
-                self.remember(point.lane);
+                self.expect(region, point);
                 self.index.free(id, domain, point.seq).is_ok()
             }
             Disposal::Deferred(uses) => match self.index.cut(id, rounded) {
@@ -317,7 +319,8 @@ impl Books {
 
     /// The lane whose memory a domain holds.
     pub(crate) fn lane_of(&self, domain: Domain) -> Option<LaneId> {
-        self.lanes.get(region::slot_of(domain)? as usize).copied()
+        let slot = self.slots.get(region::slot_of(domain)?)?;
+        Some(slot.tenant)
     }
 
     /// Adds a Block the source has just given.
@@ -413,14 +416,26 @@ impl Books {
         Region::ALL.iter().map(bytes).sum()
     }
 
-    /// Gives up the lane's memory whose uses are known complete; a load if there is none.
-    #[inline]
-    fn release_known_complete(&mut self, lane: LaneId, domain: Domain, timeline: &Timeline) {
-        let oldest = self.index.oldest_stamp(domain);
-        let known = |seq| timeline.is_known_complete(Timepoint { lane, seq });
-        if oldest.is_some_and(known) {
-            self.release_complete(lane, domain, |point| timeline.is_known_complete(point));
+    /// The domain of a lane's own memory, of which nothing is left that is known complete.
+    #[inline(always)]
+    fn own_domain(&mut self, lane: LaneId, region: Region) -> Option<Domain> {
+        let domain = region.of_lane(lane)?;
+        let slot = self.slots.get(lane.index);
+        if !slot.is_some_and(|slot| slot.is_settled(region)) {
+            self.settle(lane, domain, region);
         }
+        Some(domain)
+    }
+
+    /// Gives up the lane's memory whose uses are known complete.
+    #[cold]
+    fn settle(&mut self, lane: LaneId, domain: Domain, region: Region) {
+        let Some(slot) = self.slots.meet(lane, &self.timeline) else {
+            return;
+        };
+        let done = slot.done();
+        slot.settle(region, done);
+        self.release_complete(lane, domain, |point| point.seq <= done);
     }
 
     /// Moves what is complete of a lane's memory to everyone, oldest first; returns the bytes.
@@ -447,25 +462,11 @@ impl Books {
         }
     }
 
-    #[inline]
-    fn remember(&mut self, lane: LaneId) {
-        match self.lanes.get_mut(lane.index as usize) {
-            Some(known) => *known = lane,
-            None => self.remember_new(lane),
+    /// Memory whose last use is this point comes into its lane's domain.
+    fn expect(&mut self, region: Region, point: Timepoint) {
+        if let Some(slot) = self.slots.meet(point.lane, &self.timeline) {
+            slot.tenant = point.lane;
+            slot.unsettle(region, point.seq);
         }
-    }
-
-    #[cold]
-    fn remember_new(&mut self, lane: LaneId) {
-        let slot = lane.index as usize;
-        if self.lanes.len() <= slot {
-            let unused = |index| LaneId {
-                index,
-                generation: 0,
-            };
-            let known = u32::try_from(self.lanes.len()).unwrap_or(lane.index);
-            self.lanes.extend((known..=lane.index).map(unused));
-        }
-        self.lanes[slot] = lane;
     }
 }

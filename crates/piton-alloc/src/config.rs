@@ -9,6 +9,7 @@ use crate::allocation::About;
 use crate::error::ConfigError;
 use crate::events::MAX_EVENTS;
 use crate::front::MOST_SHELVED;
+use crate::region::Region;
 use crate::source::BlockSource;
 
 /// Smallest alignment a pool may have, in bytes.
@@ -52,8 +53,8 @@ pub struct MemoryPoolConfig {
     /// With virtual addressing, requests below so many bytes keep to pages of their own; 0 for none. `None` chooses by
     /// the limit.
     pub small_below: Option<u64>,
-    /// How many of the last events the pool remembers for snapshots, and the front of each lane besides, at 32 bytes each;
-    /// 0 for none.
+    /// How many of the last events the pool remembers for snapshots, and the front of each lane besides, at 32 bytes each
+    /// and in room for the next power of two of them; 0 for none.
     pub events: u32,
     /// Most bytes that a lane keeps at hand of what it freed, to be had by it without the pool's lock; 0 for none. They are
     /// everyone's before the pool grows. `None` chooses by the limit.
@@ -158,6 +159,7 @@ pub(crate) struct Settings {
     /// Bytes of the largest request: its Block is within the limit.
     pub(crate) most_each: u64,
     pub(crate) release_threshold: u64,
+    /// Requests below so many bytes are small ones; 0 where there is one region.
     pub(crate) small_below: u64,
     pub(crate) events: u32,
     pub(crate) front_bytes: u64,
@@ -210,9 +212,12 @@ impl Settings {
             limit,
             most_each: limit - limit % block_multiple,
             release_threshold: config.release_threshold,
-            small_below: config
-                .small_below
-                .unwrap_or_else(|| AUTOMATIC_SMALL.min(limit / AUTOMATIC_SMALL_SHARE)),
+            small_below: match page {
+                Some(_) => config
+                    .small_below
+                    .unwrap_or_else(|| AUTOMATIC_SMALL.min(limit / AUTOMATIC_SMALL_SHARE)),
+                None => 0,
+            },
             events: config.events,
             front_bytes: config
                 .front_bytes
@@ -223,6 +228,16 @@ impl Settings {
         };
         settings.refuse_what_has_no_effect(config)?;
         Ok(settings)
+    }
+
+    /// The region a request belongs to.
+    #[inline]
+    pub(crate) const fn region_of(&self, bytes: u64) -> Region {
+        if bytes < self.small_below {
+            Region::Small
+        } else {
+            Region::Large
+        }
     }
 
     fn refuse_what_has_no_effect(&self, config: &MemoryPoolConfig) -> Result<(), ConfigError> {

@@ -96,27 +96,34 @@ impl Kept {
     }
 }
 
-/// See the module.
+/// See the module. An event lies at its number cut to the bits of `mask`, so that finding its place asks nothing; where the
+/// capacity is no power of two there are more places than are told of.
 #[derive(Debug)]
 pub(crate) struct EventRing {
+    /// As many as there were events, until every place has one.
     events: Vec<Kept>,
     capacity: usize,
-    /// Where the oldest event lies: 0 until the ring is full.
-    oldest: usize,
-    is_full: bool,
+    /// Places, less one.
+    mask: u64,
     next: u64,
 }
 
 impl EventRing {
     pub(crate) fn new(capacity: u32) -> Self {
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
+        let places = capacity.checked_next_power_of_two().unwrap_or(1);
         Self {
-            events: Vec::with_capacity(capacity),
+            events: Vec::with_capacity(places),
             capacity,
-            oldest: 0,
-            is_full: false,
+            mask: places as u64 - 1,
             next: 0,
         }
+    }
+
+    /// Where the event of a number lies.
+    #[inline]
+    fn place_of(&self, number: u64) -> usize {
+        usize::try_from(number & self.mask).unwrap_or(usize::MAX)
     }
 
     /// Remembers an event of the pool's own ring, whose numbers are the clock; returns the clock for what comes next.
@@ -140,21 +147,16 @@ impl EventRing {
         range: DeviceRange,
         lane: Option<LaneId>,
     ) {
-        self.next += 1;
         let clock_and_kind = clock << KIND_BITS | kind as u64;
         let lane = LaneWord::new(lane);
-        if self.is_full
-            && let Some(kept) = self.events.get_mut(self.oldest)
-        {
+        let place = self.place_of(self.next);
+        self.next += 1;
+        if let Some(kept) = self.events.get_mut(place) {
             // Word by word: copied as a whole it would be read before it is written.
             kept.clock_and_kind = clock_and_kind;
             kept.ptr = range.start;
             kept.bytes = range.bytes;
             kept.lane = lane;
-            self.oldest += 1;
-            if self.oldest == self.capacity {
-                self.oldest = 0;
-            }
         } else {
             self.push_first(Kept {
                 clock_and_kind,
@@ -165,32 +167,34 @@ impl EventRing {
         }
     }
 
-    /// Before the ring is full.
+    /// Before every place has an event.
     #[cold]
     fn push_first(&mut self, event: Kept) {
-        if self.events.len() < self.capacity {
+        if self.capacity > 0 {
             self.events.push(event);
-            self.is_full = self.events.len() == self.capacity;
         }
     }
 
     /// Tells the last allocation of just this range as something else, if it is still remembered.
     pub(crate) fn retell_allocation(&mut self, range: DeviceRange, kind: MemoryEventKind) {
         let allocated = MemoryEventKind::Allocated as u64;
-        let (newer, older) = self.events.split_at_mut(self.oldest);
-        let mut newest_first = newer.iter_mut().rev().chain(older.iter_mut().rev());
-        let found = newest_first.find(|kept| {
+        for number in self.numbers().rev() {
+            let place = self.place_of(number);
+            let Some(kept) = self.events.get_mut(place) else {
+                return;
+            };
             let is_allocation = kept.clock_and_kind & KIND_MASK == allocated;
-            is_allocation && (kept.ptr, kept.bytes) == (range.start, range.bytes)
-        });
-        if let Some(kept) = found {
-            kept.clock_and_kind = kept.clock_and_kind & !KIND_MASK | kind as u64;
+            if is_allocation && (kept.ptr, kept.bytes) == (range.start, range.bytes) {
+                kept.clock_and_kind = kept.clock_and_kind & !KIND_MASK | kind as u64;
+                return;
+            }
         }
     }
 
     /// The numbers of the events there are.
     pub(crate) fn numbers(&self) -> Range<u64> {
-        self.next - self.events.len() as u64..self.next
+        let kept = self.events.len().min(self.capacity);
+        self.next - kept as u64..self.next
     }
 
     /// Copies at most `most` of the events of these numbers that there still are; returns the number to go on with.
@@ -203,22 +207,20 @@ impl EventRing {
         let oldest = self.numbers().start;
         let start = wanted.start.max(oldest).min(wanted.end);
         let end = wanted.end.min(start + most as u64);
-        let at = |number: u64| {
-            let after = usize::try_from(number - oldest).unwrap_or(usize::MAX);
-            let place = (self.oldest + after) % self.events.len().max(1);
-            self.events.get(place).map(|kept| kept.tell(number))
-        };
-        to.extend((start..end).filter_map(at));
+        to.extend((start..end).filter_map(|number| self.tell(number)));
         end
     }
 
     /// The events there are, oldest first.
     pub(crate) fn to_vec(&self) -> Vec<MemoryEvent> {
-        let (newer, older) = self.events.split_at(self.oldest);
-        let kept = older.iter().chain(newer);
-        kept.zip(self.numbers())
-            .map(|(kept, number)| kept.tell(number))
+        self.numbers()
+            .filter_map(|number| self.tell(number))
             .collect()
+    }
+
+    fn tell(&self, number: u64) -> Option<MemoryEvent> {
+        let kept = self.events.get(self.place_of(number))?;
+        Some(kept.tell(number))
     }
 }
 

@@ -106,6 +106,7 @@ mod events;
 mod fragmentation;
 mod front;
 mod ladder;
+mod lane_slots;
 mod lane_word;
 mod lookup;
 mod owned;

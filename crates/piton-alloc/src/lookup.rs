@@ -68,6 +68,18 @@ impl Directory {
         }
     }
 
+    /// One that notes no allocation.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn of_nothing() -> Self {
+        Self {
+            ranges: Ranges::default(),
+            starts: Starts::new(),
+            entries: Entries::default(),
+            unit_bits: 0,
+            is_kept: false,
+        }
+    }
+
     /// These are the Blocks now, in order of address. The caller holds `books`.
     pub(crate) fn publish_blocks(&self, blocks: &[Block]) {
         if self.is_kept {

@@ -45,12 +45,12 @@ impl OwnedPool {
         if let Some(found) = pool.take_from_front(request) {
             return Some(found);
         }
-        let region = pool.placement.region_of(request.bytes);
+        let region = pool.settings.region_of(request.bytes);
         let books = pool.books.get_mut();
         if books.is_crowded {
             return None;
         }
-        let found = books.take_at_once(request, region, &pool.timeline)?;
+        let found = books.take_at_once(request, region)?;
         books.counters.hits += 1;
         Some(found)
     }
@@ -59,7 +59,8 @@ impl OwnedPool {
     ///
     /// # Errors
     /// As [`DevicePool::free`].
-    #[inline]
+    // In the caller's code: a frontier that is moved waits for the words it was written in.
+    #[inline(always)]
     pub fn free(&mut self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
         if self.take_back(&allocation, &last_uses) {
             return Ok(());
@@ -70,18 +71,13 @@ impl OwnedPool {
     fn take_back(&mut self, allocation: &Allocation, last_uses: &Frontier) -> bool {
         let last = LastUse::of(allocation, last_uses);
         let pool = &mut self.0;
-        if allocation.pool != pool.id {
+        if allocation.pool != pool.id || matches!(last, LastUse::Several) {
             return false;
         }
         if pool.give_to_front(allocation, last) {
             return true;
         }
-        let Some((domain, last)) = pool.place_of(allocation, last) else {
-            return false;
-        };
-        pool.books
-            .get_mut()
-            .give_back_simply(allocation, domain, last)
+        pool.books.get_mut().give_back_simply(allocation, last)
     }
 
     /// The pool, to be shared.

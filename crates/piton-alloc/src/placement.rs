@@ -17,8 +17,6 @@ pub(crate) use blocks::IdleRule;
 pub(crate) use virtual_range::{PageTable, SuspendedBytes, VirtualRange};
 pub use virtual_range::{Suspended, Translation};
 
-use crate::region::Region;
-
 /// One of the two.
 #[derive(Debug)]
 pub(crate) enum Placement {
@@ -26,14 +24,4 @@ pub(crate) enum Placement {
     Blocks,
     /// Pages mapped into one range of addresses.
     Virtual(VirtualRange),
-}
-
-impl Placement {
-    /// The region a request belongs to.
-    pub(crate) fn region_of(&self, bytes: u64) -> Region {
-        match self {
-            Self::Virtual(range) if bytes < range.small_below => Region::Small,
-            _ => Region::Large,
-        }
-    }
 }

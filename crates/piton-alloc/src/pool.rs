@@ -7,9 +7,8 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use piton_driver::{Device, DevicePtr, DriverError};
-use piton_suballoc::Domain;
 use piton_sync::Mutex;
-use piton_timeline::{Frontier, Timeline, Timepoint};
+use piton_timeline::{Frontier, Timeline};
 
 use crate::allocation::{Allocation, AllocationInfo, PoolId, Taken};
 use crate::books::Books;
@@ -68,12 +67,18 @@ impl DevicePool {
         let id = PoolId(std::hash::RandomState::new().hash_one(Arc::as_ptr(&source).addr()));
         let fronts = Arc::new(Fronts::new(&settings));
         let directory = Arc::new(Directory::new(&settings));
-        let mut books = Books::new(id, &settings, Arc::clone(&fronts), Arc::clone(&directory))
-            .map_err(|_| ConfigError::Alignment {
+        let kept = (
+            Arc::clone(&timeline),
+            Arc::clone(&fronts),
+            Arc::clone(&directory),
+        );
+        let mut books = Books::new(id, &settings, kept.0, kept.1, kept.2).map_err(|_| {
+            ConfigError::Alignment {
                 given: config.alignment,
                 minimum: 1,
                 maximum: settings.max_align,
-            })?;
+            }
+        })?;
         let placement = match source.virtual_memory().filter(|_| settings.is_virtual) {
             None => {
                 books.index.set_whole_ranges_apart(Region::IDLE);
@@ -140,12 +145,12 @@ impl DevicePool {
         if let Some(found) = self.take_from_front(request) {
             return Some(found);
         }
-        let region = self.placement.region_of(request.bytes);
+        let region = self.settings.region_of(request.bytes);
         let mut books = self.books.lock_briefly();
         if books.is_crowded {
             return None;
         }
-        let found = books.take_at_once(request, region, &self.timeline)?;
+        let found = books.take_at_once(request, region)?;
         books.counters.hits += 1;
         Some(found)
     }
@@ -159,7 +164,7 @@ impl DevicePool {
         request: &Request,
     ) -> Result<Box<Allocation>, Box<AllocError>> {
         let checked = match self.source.status() {
-            Ok(()) if self.admits(request) => Ok(self.placement.region_of(request.bytes)),
+            Ok(()) if self.admits(request) => Ok(self.settings.region_of(request.bytes)),
             Ok(()) => Err(self.refusal_of(request)),
             Err(error) => Err(error.into()),
         };
@@ -175,7 +180,8 @@ impl DevicePool {
     ///
     /// # Errors
     /// [`FreeError`] with the allocation if it belongs to another pool.
-    #[inline]
+    // In the caller's code: a frontier that is moved waits for the words it was written in.
+    #[inline(always)]
     pub fn free(&self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
         if self.take_back(&allocation, &last_uses) {
             return Ok(());
@@ -186,36 +192,14 @@ impl DevicePool {
     /// Takes memory back where that is simple; otherwise `false`, and nothing is changed.
     fn take_back(&self, allocation: &Allocation, last_uses: &Frontier) -> bool {
         let last = LastUse::of(allocation, last_uses);
-        if allocation.pool != self.id {
+        if allocation.pool != self.id || matches!(last, LastUse::Several) {
             return false;
         }
         if self.give_to_front(allocation, last) {
             return true;
         }
-        let Some((domain, last)) = self.place_of(allocation, last) else {
-            return false;
-        };
         let mut books = self.books.lock_briefly();
-        books.give_back_simply(allocation, domain, last)
-    }
-
-    /// Where memory belongs that is given back with these last uses, and the use that is pending; `None` if it takes a
-    /// closer look.
-    #[inline]
-    pub(crate) fn place_of(
-        &self,
-        allocation: &Allocation,
-        last: LastUse,
-    ) -> Option<(Domain, Option<Timepoint>)> {
-        let region = allocation.region();
-        match last {
-            LastUse::None => Some((region.shared(), None)),
-            LastUse::At(point) if self.timeline.is_known_complete(point) => {
-                Some((region.shared(), None))
-            }
-            LastUse::At(point) => Some((region.of_lane(point.lane)?, Some(point))),
-            LastUse::Several => None,
-        }
+        books.give_back_simply(allocation, last)
     }
 
     /// Takes memory back that several lanes may still use, or says why not.
@@ -379,8 +363,9 @@ impl DevicePool {
     #[inline]
     fn admits(&self, request: &Request) -> bool {
         let is_some = (1..=self.settings.most_each).contains(&request.bytes);
-        let is_aligned =
-            request.align.is_power_of_two() && request.align <= self.settings.max_align;
+        // Any alignment at all is what most ask for.
+        let is_aligned = request.align == 1
+            || request.align.is_power_of_two() && request.align <= self.settings.max_align;
         is_some && is_aligned
     }
 

@@ -71,7 +71,7 @@ impl Books {
     ) -> Option<Allocation> {
         recovery.waits_allowed |= waits_allowed;
         recovery.drained += self.drain(timeline);
-        if let Some(found) = self.take_again(request, region, timeline) {
+        if let Some(found) = self.take_again(request, region) {
             return Some(found);
         }
         let mut search = Search {

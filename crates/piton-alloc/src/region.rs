@@ -10,6 +10,8 @@ use piton_timeline::LaneId;
 
 /// Domains with a fixed meaning before those of the lanes.
 const FIXED: u32 = 4;
+/// Lane slots that have a domain for each region.
+const LANES: u32 = (Domain::COUNT - FIXED) / 2;
 
 /// Which requests share memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,12 +49,10 @@ impl Region {
     /// `None` past the last domain: such memory is deferred instead.
     #[inline]
     pub(crate) const fn of_lane(self, lane: LaneId) -> Option<Domain> {
-        let Some(number) = lane.index.checked_mul(2) else {
-            return None;
-        };
-        match number.checked_add(FIXED + self as u32) {
-            Some(number) => Domain::new(number),
-            None => None,
+        if lane.index < LANES {
+            Domain::new(FIXED + 2 * lane.index + self as u32)
+        } else {
+            None
         }
     }
 

@@ -89,12 +89,9 @@ impl LastUse {
         if allocation.others.is_some() {
             return Self::Several;
         }
-        match (last_uses.points(), allocation.own_use()) {
-            ([], None) => Self::None,
-            ([], Some(own)) => Self::At(own),
-            ([point], own) if own.is_none() || allocation.lane() == Some(point.lane) => {
-                Self::At(*point)
-            }
+        match last_uses.points() {
+            [point] if (allocation.own == 0) | allocation.is_on(point.lane) => Self::At(*point),
+            [] => allocation.own_use().map_or(Self::None, Self::At),
             _ => Self::Several,
         }
     }

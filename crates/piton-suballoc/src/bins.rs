@@ -6,13 +6,18 @@
 //!
 //! This file knows sizes and bits; links between extents are the records' (`records`).
 
+use std::hint::select_unpredictable;
+
 use crate::records::{NIL, Record, Records};
 
 /// log2 of the bins in a doubling.
 const STEP_BITS: u32 = 5;
 const STEPS: u32 = 1 << STEP_BITS;
-/// Doublings, the sizes below [`STEPS`] counting as one.
-const LEVELS: usize = Bin::of(u32::MAX).level() as usize + 1;
+/// Doublings, the sizes below [`STEPS`] counting as one; rounded up to a power of two, so that a number that is cut to
+/// its bits needs no comparison.
+const LEVELS: usize = (Bin::of(u32::MAX).level() as usize + 1).next_power_of_two();
+const _: () = assert!(LEVELS <= u32::BITS as usize);
+const BINS: usize = LEVELS * STEPS as usize;
 
 /// Number of a bin: doubling times 32 plus step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,13 +25,11 @@ pub(crate) struct Bin(u32);
 
 impl Bin {
     /// The bin that extents of `units` units (at least one) hang in.
+    // Without a branch: the smallest sizes are those that are shifted by nothing.
     #[inline]
     pub(crate) const fn of(units: u32) -> Self {
-        if units < STEPS {
-            return Self(units);
-        }
-        let shift = units.ilog2() - STEP_BITS;
-        Self((shift + 1) * STEPS + ((units >> shift) & (STEPS - 1)))
+        let shift = (units | STEPS).ilog2() - STEP_BITS;
+        Self(shift * STEPS + (units >> shift))
     }
 
     /// The bin of the next larger sizes.
@@ -36,6 +39,18 @@ impl Bin {
 
     const fn level(self) -> u32 {
         self.0 / STEPS
+    }
+
+    /// Its doubling as a place in a table.
+    #[inline]
+    const fn level_at(self) -> usize {
+        self.level() as usize % LEVELS
+    }
+
+    /// Its place in a table.
+    #[inline]
+    const fn at(self) -> usize {
+        self.0 as usize % BINS
     }
 
     const fn step(self) -> u32 {
@@ -51,7 +66,7 @@ pub(crate) struct Bins {
     /// Per doubling, bit per bin that has an extent.
     steps: [u32; LEVELS],
     /// First extent of each bin, or `NIL`.
-    heads: Box<[u32]>,
+    heads: Box<[u32; BINS]>,
     /// Oldest and newest extent in the order of stamps; used by lanes' domains only.
     pub(crate) oldest: u32,
     pub(crate) newest: u32,
@@ -67,7 +82,7 @@ impl Bins {
         Self {
             levels: 0,
             steps: [0; LEVELS],
-            heads: vec![NIL; LEVELS * STEPS as usize].into(),
+            heads: Box::new([NIL; BINS]),
             oldest: NIL,
             newest: NIL,
             free_units: 0,
@@ -78,25 +93,24 @@ impl Bins {
     /// First extent of `bin`, or `NIL`.
     #[inline]
     pub(crate) fn head(&self, bin: Bin) -> u32 {
-        self.heads.get(bin.0 as usize).copied().unwrap_or(NIL)
+        self.heads[bin.at()]
     }
 
     /// The first bin from `bin` upwards that has an extent.
     #[inline]
     pub(crate) fn first_from(&self, bin: Bin) -> Option<Bin> {
-        let level = bin.level();
-        let here = self.steps.get(level as usize)? & (u32::MAX << bin.step());
-        if here != 0 {
-            return Some(Bin(level * STEPS + here.trailing_zeros()));
-        }
-        let above = self.levels & u32::MAX.checked_shl(level + 1).unwrap_or(0);
-        if above == 0 {
-            return None;
-        }
-        let level = above.trailing_zeros();
-        Some(Bin(
-            level * STEPS + self.steps[level as usize].trailing_zeros()
-        ))
+        let here = self.steps[bin.level_at()] & (u32::MAX << bin.step());
+        let above = self.levels & (u32::MAX << 1 << bin.level_at());
+        // Whether the size's own doubling has anything is as good as chance: both are looked at.
+        let next = above.trailing_zeros();
+        let steps = select_unpredictable(here != 0, here, self.steps[next as usize % LEVELS]);
+        let level = select_unpredictable(here != 0, bin.level(), next);
+        (here | above != 0).then(|| Self::bin(level, steps.trailing_zeros()))
+    }
+
+    #[inline]
+    const fn bin(level: u32, step: u32) -> Bin {
+        Bin(level * STEPS + step)
     }
 
     /// The bin of the largest extents.
@@ -106,45 +120,55 @@ impl Bins {
     }
 
     /// Hangs an extent of `units` units into the bin of its size.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, records: &mut Records, index: u32, units: u32) {
-        let bin = Bin::of(units);
-        let head = std::mem::replace(&mut self.heads[bin.0 as usize], index);
-        let record = records.at_mut(index);
-        record.bin_prev = NIL;
-        record.bin_next = head;
-        records.at_mut(head).bin_prev = index;
-        self.steps[bin.level() as usize] |= 1 << bin.step();
-        self.levels |= 1 << bin.level();
+        self.link(records, index, Bin::of(units));
         self.free_units += units;
         self.extents += 1;
     }
 
+    /// Makes an extent the head of a bin, and leaves the counts to the caller.
+    #[inline(always)]
+    pub(crate) fn link(&mut self, records: &mut Records, index: u32, bin: Bin) {
+        let head = std::mem::replace(&mut self.heads[bin.at()], index);
+        let record = records.at_mut(index);
+        record.bin_prev = NIL;
+        record.bin_next = head;
+        records.at_mut(head).bin_prev = index;
+        self.steps[bin.level_at()] |= 1 << bin.step();
+        self.levels |= 1 << bin.level_at();
+    }
+
     /// Takes an extent out of the bin of its size.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, records: &mut Records, index: u32) {
-        let Record {
-            units,
-            bin_prev,
-            bin_next,
-            ..
-        } = *records.at(index);
-        records.at_mut(bin_next).bin_prev = bin_prev;
-        records.at_mut(bin_prev).bin_next = bin_next;
-        if bin_prev == NIL {
-            self.set_head(Bin::of(units), bin_next);
-        }
+        let units = records.at(index).units;
+        self.unlink(records, index, Bin::of(units));
         self.free_units -= units;
         self.extents -= 1;
     }
 
-    /// Bits are cleared by arithmetic: whether a bin becomes empty is as good as chance.
+    /// Takes an extent out of its bin, and leaves the counts to the caller.
+    #[inline(always)]
+    pub(crate) fn unlink(&mut self, records: &mut Records, index: u32, bin: Bin) {
+        let Record {
+            bin_prev, bin_next, ..
+        } = *records.at(index);
+        records.at_mut(bin_next).bin_prev = bin_prev;
+        records.at_mut(bin_prev).bin_next = bin_next;
+        self.skip_head(bin, index, bin_next);
+    }
+
+    /// Makes `next` the head of a bin if `index` is. By arithmetic: whether it is, and whether the bin becomes empty, is as
+    /// good as chance.
     #[inline]
-    fn set_head(&mut self, bin: Bin, head: u32) {
-        self.heads[bin.0 as usize] = head;
-        let steps = &mut self.steps[bin.level() as usize];
-        *steps &= !(u32::from(head == NIL) << bin.step());
-        self.levels &= !(u32::from(*steps == 0) << bin.level());
+    fn skip_head(&mut self, bin: Bin, index: u32, next: u32) {
+        let head = &mut self.heads[bin.at()];
+        *head = select_unpredictable(*head == index, next, *head);
+        let is_empty = *head == NIL;
+        let steps = &mut self.steps[bin.level_at()];
+        *steps &= !(u32::from(is_empty) << bin.step());
+        self.levels &= !(u32::from(*steps == 0) << bin.level_at());
     }
 
     /// Whether the bit of a doubling agrees with the bits of its bins, for all of them; for `check`.
@@ -177,7 +201,7 @@ mod tests {
             assert!(bin == last || bin == last.above(), "{units} units");
             last = bin;
         }
-        assert_eq!(LEVELS, 28);
+        assert_eq!(Bin::of(u32::MAX).level(), 27);
     }
 
     #[test]

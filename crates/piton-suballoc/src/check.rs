@@ -152,7 +152,7 @@ impl Tlsf {
     /// # Errors
     /// The first [`Inconsistency`] found, which is a defect of this crate.
     pub fn check(&self) -> Result<(), Inconsistency> {
-        let counted = self.check_extents()?;
+        let (counted, extents) = self.check_extents()?;
         for (index, slot) in (0u32..).zip(&self.domains) {
             let domain = Domain::from_index(index);
             let expected = counted[index as usize];
@@ -168,7 +168,7 @@ impl Tlsf {
             }
         }
         let records = self.records.len() as u64;
-        let reached = u64::from(self.records.in_use()) + self.records.count_vacant() as u64;
+        let reached = u64::from(extents) + self.records.count_vacant() as u64;
         if records == reached && self.records.is_nobodys_vacant() {
             Ok(())
         } else {
@@ -176,8 +176,8 @@ impl Tlsf {
         }
     }
 
-    /// The walk over offsets: neighbours, sums, counters.
-    fn check_extents(&self) -> Result<Vec<Counted>, Inconsistency> {
+    /// The walk over offsets: neighbours, sums, counters. What it counted by domain, and all extents.
+    fn check_extents(&self) -> Result<(Vec<Counted>, u32), Inconsistency> {
         let mut walk = Walk {
             domains: vec![Counted::default(); self.domains.len()],
             ..Walk::default()
@@ -199,15 +199,8 @@ impl Tlsf {
         let Walk { live, padding, .. } = walk;
         let capacity = self.capacity();
         let free = walk.domains.iter().map(|domain| domain.bytes).sum();
-        let counters = (
-            self.live_bytes,
-            self.padding_bytes,
-            self.live_chunks,
-            self.records.in_use(),
-        );
-        if live + padding + free != capacity
-            || counters != (live, padding, walk.chunks, walk.extents)
-        {
+        let counters = (self.live_bytes, self.padding_bytes, self.live_chunks);
+        if live + padding + free != capacity || counters != (live, padding, walk.chunks) {
             return Err(Inconsistency::Conservation {
                 capacity,
                 live,
@@ -215,7 +208,7 @@ impl Tlsf {
                 free,
             });
         }
-        Ok(walk.domains)
+        Ok((walk.domains, walk.extents))
     }
 
     /// Whether an extent in the domain of whole ranges is one.

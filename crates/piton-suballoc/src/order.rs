@@ -4,6 +4,8 @@
 //! at the rest. An extent that arrives with a stamp below the newest takes the newest's: that keeps insertion O(1)
 //! and errs on the safe side (given up later, never earlier). The domain's own users do not look at stamps at all.
 
+use std::hint::select_unpredictable;
+
 use crate::bins::Bins;
 use crate::records::{NIL, Order, Records};
 
@@ -20,7 +22,7 @@ pub(crate) fn append(bins: &mut Bins, records: &mut Records, index: u32, stamp: 
         stamp,
     };
     bins.newest = index;
-    bins.oldest = if newest == NIL { index } else { bins.oldest };
+    bins.oldest = select_unpredictable(newest == NIL, index, bins.oldest);
 }
 
 /// Puts `index`, cut off `whole`, just before it and with its stamp.
@@ -32,7 +34,7 @@ pub(crate) fn insert_part(bins: &mut Bins, records: &mut Records, index: u32, wh
     *records.order_mut(index) = order;
     records.order_mut(whole).prev = index;
     records.order_mut(prev).next = index;
-    bins.oldest = if prev == NIL { index } else { bins.oldest };
+    bins.oldest = select_unpredictable(prev == NIL, index, bins.oldest);
 }
 
 /// Puts `index` where `whole` is, and with its stamp.
@@ -44,17 +46,17 @@ pub(crate) fn replace(bins: &mut Bins, records: &mut Records, index: u32, whole:
 }
 
 /// Takes `index` out.
-#[inline]
+#[inline(always)]
 pub(crate) fn remove(bins: &mut Bins, records: &mut Records, index: u32) {
     let Order { prev, next, .. } = *records.order(index);
     link(bins, records, prev, next, prev, next);
 }
 
 /// After `prev` comes `after`, and before `next` comes `before`.
-#[inline]
+#[inline(always)]
 fn link(bins: &mut Bins, records: &mut Records, prev: u32, after: u32, before: u32, next: u32) {
     records.order_mut(prev).next = after;
     records.order_mut(next).prev = before;
-    bins.oldest = if prev == NIL { after } else { bins.oldest };
-    bins.newest = if next == NIL { before } else { bins.newest };
+    bins.oldest = select_unpredictable(prev == NIL, after, bins.oldest);
+    bins.newest = select_unpredictable(next == NIL, before, bins.newest);
 }

@@ -62,6 +62,12 @@ impl Record {
     pub(crate) const fn end(&self) -> u32 {
         self.offset + self.units
     }
+
+    /// Length before place, to be compared as one number.
+    #[inline]
+    pub(crate) const fn length_and_place(&self) -> u64 {
+        (self.units as u64) << u32::BITS | self.offset as u64
+    }
 }
 
 /// Place of a free extent in its domain's order of stamps. Meaningless for other records.
@@ -98,7 +104,6 @@ pub(crate) struct Records {
     orders: Vec<Order>,
     vacant: u32,
     next_serial: u32,
-    in_use: u32,
     /// The record that a walk goes on with, or `NIL`.
     pub(crate) place: u32,
 }
@@ -111,7 +116,6 @@ impl Records {
             orders: Vec::new(),
             vacant: NIL,
             next_serial: 0,
-            in_use: 0,
             place: NIL,
         }
     }
@@ -157,11 +161,6 @@ impl Records {
         }
     }
 
-    /// How many extents there are.
-    pub(crate) const fn in_use(&self) -> u32 {
-        self.in_use
-    }
-
     #[inline]
     pub(crate) fn id(&self, index: u32) -> ExtentId {
         ExtentId::from_parts(index, self.at(index).serial)
@@ -175,26 +174,31 @@ impl Records {
         (record.serial == serial && record.state != VACANT).then_some(record)
     }
 
-    /// Makes the extent live. `padding` is in bytes.
-    #[inline]
-    pub(crate) fn set_live(&mut self, index: u32, padding: u32) {
-        self.set_state(index, LIVE);
-        self.at_mut(index).bin_prev = padding;
+    /// Makes the extent live; returns its name. `padding` is in bytes.
+    #[inline(always)]
+    pub(crate) fn set_live(&mut self, index: u32, padding: u32) -> ExtentId {
+        let serial = self.new_serial();
+        let record = self.at_mut(index);
+        record.state = LIVE;
+        record.serial = serial;
+        record.bin_prev = padding;
+        ExtentId::from_parts(index, serial)
     }
 
     /// Makes the extent free in `domain`; the caller hangs it into a bin.
     #[inline]
     pub(crate) fn set_free(&mut self, index: u32, domain: Domain) {
-        self.set_state(index, domain.index());
+        let serial = self.new_serial();
+        let record = self.at_mut(index);
+        record.state = domain.index();
+        record.serial = serial;
     }
 
     #[inline]
-    fn set_state(&mut self, index: u32, state: u32) {
+    fn new_serial(&mut self) -> u32 {
         let serial = self.next_serial;
         self.next_serial = serial.wrapping_add(1);
-        let record = self.at_mut(index);
-        record.state = state;
-        record.serial = serial;
+        serial
     }
 
     /// Cuts everything above the first `units` off `index`. Whether the new record is live or free, the caller says.
@@ -213,6 +217,31 @@ impl Records {
         record.next = next;
         self.at_mut(next).prev = high;
         high
+    }
+
+    /// Cuts the first `units` units off `index`, which goes on as the rest of the extent in a state of its own: its neighbours,
+    /// its domain and its place in the order of stamps stay as they are. It must not be a range's first. Whether the new
+    /// record is live or free, the caller says.
+    #[inline(always)]
+    pub(crate) fn split_low(&mut self, index: u32, units: u32) -> u32 {
+        let low = self.occupy();
+        let serial = self.new_serial();
+        let high = self.at_mut(index);
+        let (offset, prev) = (high.offset, high.prev);
+        high.offset = offset + units;
+        high.units -= units;
+        high.prev = low;
+        high.serial = serial;
+        let record = self.at_mut(low);
+        record.offset = offset;
+        record.units = units;
+        record.prev = prev;
+        record.next = index;
+        self.at_mut(prev).next = low;
+        if self.place == index {
+            self.place = low;
+        }
+        low
     }
 
     /// Joins the neighbour above into `index` and vacates its record. The caller has taken both out of their bins.
@@ -240,13 +269,11 @@ impl Records {
         let record = self.at_mut(index);
         record.state = VACANT;
         record.next = vacant;
-        self.in_use -= 1;
     }
 
     /// A record that nothing links to. The caller writes all of it.
     #[inline]
     fn occupy(&mut self) -> u32 {
-        self.in_use += 1;
         let index = self.vacant;
         if index == NIL {
             return self.grow();
@@ -316,6 +343,32 @@ mod tests {
         records.absorb_next(low);
         records.absorb_next(low);
         assert_eq!((records.at(low).offset, records.at(low).units), (0, 100));
-        assert_eq!((records.in_use(), records.count_vacant()), (1, 2));
+        assert_eq!((records.len(), records.count_vacant()), (3, 2));
+    }
+
+    #[test]
+    fn what_is_left_above_keeps_its_record_and_a_walk_goes_on_below_it() {
+        let mut records = Records::new();
+        let first = records.add(0, 100);
+        let whole = records.split_high(first, 20);
+        records.place = whole;
+        records.set_free(whole, Domain::SHARED);
+        let name = records.id(whole);
+        let low = records.split_low(whole, 30);
+        let extent = |index| {
+            let Record {
+                offset,
+                units,
+                prev,
+                next,
+                ..
+            } = *records.at(index);
+            (offset, units, prev, next)
+        };
+        assert_eq!(extent(first), (0, 20, NIL, low));
+        assert_eq!(extent(low), (20, 30, first, whole));
+        assert_eq!(extent(whole), (50, 50, low, NIL));
+        assert_eq!(records.place, low);
+        assert_ne!(records.id(whole), name, "its name was that of all of it");
     }
 }

@@ -6,6 +6,8 @@
 //! which anything fits wherever it starts. Only when the answer would be "none" are the bins in between looked
 //! through to their ends: that costs a walk, but "none" makes the caller ask a driver, which costs far more.
 
+use std::hint::select_unpredictable;
+
 use crate::bins::{Bin, Bins};
 use crate::records::{NIL, Record, Records};
 
@@ -30,25 +32,15 @@ impl Fit {
         (needed <= record.end()).then_some(start)
     }
 
-    /// Whether the extent has room for the request.
-    #[inline]
-    fn fits(self, record: &Record) -> bool {
-        if self.mask == 0 {
-            record.units >= self.units
-        } else {
-            self.start_in(record).is_some()
-        }
-    }
-
-    /// The extent to place the request in.
-    #[inline]
-    pub(crate) fn find(self, bins: &Bins, records: &Records) -> Option<u32> {
+    /// The extent to place the request in, and the bin it hangs in.
+    #[inline(always)]
+    pub(crate) fn find(self, bins: &Bins, records: &Records) -> Option<(u32, Bin)> {
         let own = Bin::of(self.units);
         let mut bin = bins.first_from(own)?;
         if bin == own {
             let looked = self.best_in(bins, records, own, TRIES);
             if looked.best != NIL {
-                return Some(looked.best);
+                return Some((looked.best, own));
             }
             match bins.first_from(own.above()) {
                 Some(above) => bin = above,
@@ -59,14 +51,19 @@ impl Fit {
         }
         let found = self.best_in(bins, records, bin, TRIES).best;
         if found != NIL {
-            return Some(found);
+            return Some((found, bin));
         }
         self.find_at_length(bins, records, own)
     }
 
     /// What is left to look at where the two likely bins yield nothing.
     #[cold]
-    fn find_at_length(self, bins: &Bins, records: &Records, own: Bin) -> Option<u32> {
+    fn find_at_length(self, bins: &Bins, records: &Records, own: Bin) -> Option<(u32, Bin)> {
+        let index = self.look_further(bins, records, own)?;
+        Some((index, Bin::of(records.at(index).units)))
+    }
+
+    fn look_further(self, bins: &Bins, records: &Records, own: Bin) -> Option<u32> {
         let Some(largest) = self.units.checked_add(self.mask) else {
             return self.search_from(bins, records, own, None);
         };
@@ -107,9 +104,11 @@ impl Fit {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn best_in(self, bins: &Bins, records: &Records, bin: Bin, tries: u32) -> Looked {
-        // Size before place, in one comparison.
+        if self.mask == 0 {
+            return self.least_in(bins, records, bin, tries);
+        }
         let mut least = u64::MAX;
         let mut best = NIL;
         let mut index = bins.head(bin);
@@ -118,10 +117,33 @@ impl Fit {
                 break;
             }
             let record = records.at(index);
-            let key = u64::from(record.units) << u32::BITS | u64::from(record.offset);
-            if key < least && self.fits(record) {
+            let key = record.length_and_place();
+            if key < least && self.start_in(record).is_some() {
                 (least, best) = (key, index);
             }
+            index = record.bin_next;
+        }
+        Looked { best, rest: index }
+    }
+
+    /// The same where any start will do: what is long enough and what is best is one comparison.
+    #[inline(always)]
+    fn least_in(self, bins: &Bins, records: &Records, bin: Bin, tries: u32) -> Looked {
+        let wanted = u64::from(self.units) << u32::BITS;
+        // What is too short comes out at or above this.
+        let mut least = wanted.wrapping_neg();
+        let mut best = NIL;
+        let mut index = bins.head(bin);
+        for _ in 0..tries {
+            if index == NIL {
+                break;
+            }
+            let record = records.at(index);
+            let beyond = record.length_and_place().wrapping_sub(wanted);
+            let is_better = beyond < least;
+            // Which of a bin's is best is as good as chance.
+            least = select_unpredictable(is_better, beyond, least);
+            best = select_unpredictable(is_better, index, best);
             index = record.bin_next;
         }
         Looked { best, rest: index }

@@ -36,6 +36,8 @@ pub struct Tlsf {
     /// Units of all ranges.
     pub(crate) units: u32,
     unit_bits: u32,
+    /// Bytes of a unit, less one.
+    below_unit: u64,
     pub(crate) live_chunks: u32,
     /// Bytes asked for by live chunks.
     pub(crate) live_bytes: u64,
@@ -106,6 +108,7 @@ impl Tlsf {
             ranges: Vec::new(),
             units: 0,
             unit_bits: unit.ilog2(),
+            below_unit: unit - 1,
             live_chunks: 0,
             live_bytes: 0,
             padding_bytes: 0,
@@ -121,8 +124,8 @@ impl Tlsf {
     #[inline]
     pub fn allocate(&mut self, domain: Domain, bytes: u64, align: u64) -> Option<Chunk> {
         let fit = self.fit(bytes, align)?;
-        let index = self.find(domain, fit)?;
-        self.take(index, domain, fit, bytes)
+        let (index, stamp) = self.take_best(domain, fit)?;
+        Some(self.hand_out(index, bytes, stamp))
     }
 
     /// [`Tlsf::allocate`] from the first of two domains that has a fit; says which it was.
@@ -136,22 +139,21 @@ impl Tlsf {
     ) -> Option<(Chunk, Domain)> {
         let fit = self.fit(bytes, align)?;
         let [mut domain, second] = domains;
-        let index = match self.find(domain, fit) {
-            Some(index) => index,
+        let (index, stamp) = match self.take_best(domain, fit) {
+            Some(found) => found,
             None => {
                 domain = second;
-                self.find(domain, fit)?
+                self.take_best(domain, fit)?
             }
         };
-        let chunk = self.take(index, domain, fit, bytes)?;
-        Some((chunk, domain))
+        Some((self.hand_out(index, bytes, stamp), domain))
     }
 
     /// The extent that [`Tlsf::allocate`] would take from, without taking it.
     #[must_use]
     pub fn peek(&self, domain: Domain, bytes: u64, align: u64) -> Option<Extent> {
         let fit = self.fit(bytes, align)?;
-        let index = fit.find(self.bins(domain)?, &self.records)?;
+        let (index, _) = fit.find(self.bins(domain)?, &self.records)?;
         Some(self.extent(index))
     }
 

@@ -122,6 +122,7 @@ impl Lane {
         });
     }
 
+    #[inline]
     fn slot(&self) -> &Slot {
         &self.chunk[place_of(self.id.index).1]
     }

@@ -19,6 +19,7 @@
 //! | remember the last uses of a block | [`Frontier`] |
 //! | know whether a lane must wait for a place | [`Timeline::wait_need`] |
 //! | know whether a block may be taken | [`Timeline::reuse`] |
+//! | ask again and again how far a lane's slot has come | [`Timeline::watch`] |
 //!
 //! # Guarantees
 //! - A timepoint that was once complete is complete for ever. A stale one, of a lane that ended, is complete
@@ -43,6 +44,7 @@ mod slot;
 mod timeline;
 mod timepoint;
 mod vacancies;
+mod watch;
 
 pub use error::TimelineError;
 pub use frontier::Frontier;
@@ -51,3 +53,4 @@ pub use reuse::{Reuse, WaitNeed};
 pub use slot::Progress;
 pub use timeline::Timeline;
 pub use timepoint::{LaneId, Timepoint};
+pub use watch::Watch;

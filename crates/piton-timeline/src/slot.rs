@@ -112,6 +112,7 @@ impl Slot {
         }
     }
 
+    #[inline]
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted.load(Ordering::Acquire)
     }

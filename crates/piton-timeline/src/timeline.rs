@@ -7,7 +7,7 @@
 //! Lock order: `vacancies`, then a slot's `source`, then its clock. No two slots' locks are held at once.
 
 use crate::{
-    Frontier, Lane, LaneId, Progress, Reuse, TimelineError, Timepoint, WaitNeed,
+    Frontier, Lane, LaneId, Progress, Reuse, TimelineError, Timepoint, WaitNeed, Watch,
     place::Place,
     slot::{Slot, Vacancy},
     vacancies::Vacancies,
@@ -104,6 +104,14 @@ impl Timeline {
     pub fn is_known_complete(&self, point: Timepoint) -> bool {
         self.slot(point.lane.index)
             .is_some_and(|slot| slot.done() >= point.seq)
+    }
+
+    /// The lane's slot at hand, for who asks often whether its points are [known complete](Self::is_known_complete); `None` where
+    /// the timeline has no such slot as yet.
+    pub fn watch(&self, lane: LaneId) -> Option<Watch> {
+        let (chunk, _) = place_of(lane.index);
+        let chunk = self.chunks.get(chunk)?.get()?;
+        Some(Watch::new(Arc::clone(chunk), lane.index))
     }
 
     /// Whether the point is at or past its lane's first failure. Once the lane's slot has a new tenant the

@@ -158,13 +158,22 @@ impl Books {
 
     /// Puts a chunk from a shelf where it belongs now.
     fn take_in(&mut self, bytes: u64, item: &Item, lane: LaneId, timeline: &Timeline) {
-        let last = (item.seq > 0).then_some(Timepoint {
+        let point = Timepoint {
             lane,
             seq: item.seq,
-        });
-        let disposal = Disposal::of_last(last, item.region, timeline);
+        };
         self.unlist(item.id);
-        let was_live = self.dispose(item.id, item.rounded, item.region, disposal);
+        let place = match item.seq {
+            0 => Some((item.region.shared(), 0)),
+            _ => self.place_of(item.region, point),
+        };
+        let was_live = match place {
+            Some((domain, stamp)) => self.index.free(item.id, domain, stamp).is_ok(),
+            None => {
+                let disposal = Disposal::of_last(Some(point), item.region, timeline);
+                self.dispose(item.id, item.rounded, item.region, disposal)
+            }
+        };
         debug_assert!(was_live);
         self.allocations -= 1;
         self.set_live(self.live - bytes);

@@ -208,8 +208,10 @@ impl Front {
             self.stock.remove(shelf.bytes, &item);
             visit(shelf.bytes, &item);
         }
-        shelf.items.rotate_left(count);
         shelf.len -= count;
+        if shelf.len > 0 {
+            shelf.items.rotate_left(count);
+        }
         if shelf.len == 0 {
             self.stocked &= !(1 << at);
             cell.hints[at].stocked.store(0, Ordering::Relaxed);

@@ -56,8 +56,6 @@ const LARGE_UNITS: (u64, u64) = (4, 5);
 pub(crate) struct VirtualRange {
     /// Bytes of a page.
     pub(crate) page: u64,
-    /// Requests below so many bytes keep to the small region.
-    pub(crate) small_below: u64,
     ranges: Vec<DeviceRange>,
 }
 
@@ -71,7 +69,6 @@ impl VirtualRange {
         let page = settings.block_multiple;
         let mut reserved = Self {
             page,
-            small_below: settings.small_below,
             ranges: Vec::new(),
         };
         let mut pages = 0;

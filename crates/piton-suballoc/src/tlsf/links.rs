@@ -1,7 +1,7 @@
 //! The steps that operations are made of: hanging an extent into its domain and taking it out, cutting, merging.
 
 use super::Tlsf;
-use crate::bins::Bins;
+use crate::bins::{Bin, Bins};
 use crate::domain::Domain;
 use crate::extent::{Chunk, Extent, ExtentState};
 use crate::order;
@@ -12,17 +12,21 @@ impl Tlsf {
     /// Makes an extent that hangs nowhere free in `domain`.
     #[inline]
     pub(super) fn hang(&mut self, index: u32, domain: Domain, stamp: u64) {
-        self.records.set_free(index, domain);
-        let units = self.records.at(index).units;
-        let bins = bins_of(&mut self.domains, &mut self.spare, domain);
-        bins.insert(&mut self.records, index, units);
-        if !domain.is_shared() {
-            order::append(bins, &mut self.records, index, stamp);
+        match self.domains.get_mut(domain.index() as usize) {
+            Some(Some(bins)) => hang_in(bins, &mut self.records, index, domain, stamp),
+            _ => self.hang_first(index, domain, stamp),
         }
     }
 
+    /// The same for the first extent of a domain.
+    #[cold]
+    fn hang_first(&mut self, index: u32, domain: Domain, stamp: u64) {
+        let bins = bins_of(&mut self.domains, &mut self.spare, domain);
+        hang_in(bins, &mut self.records, index, domain, stamp);
+    }
+
     /// Takes a free extent out of its bin and order. Its record still says free until the caller decides.
-    #[inline]
+    #[inline(always)]
     pub(super) fn unhang(&mut self, index: u32, domain: Domain) {
         if let Some(Some(bins)) = self.domains.get_mut(domain.index() as usize) {
             bins.remove(&mut self.records, index);
@@ -67,26 +71,16 @@ impl Tlsf {
         }
     }
 
-    /// The best fit in a domain.
-    #[inline]
-    pub(super) fn find(&self, domain: Domain, fit: Fit) -> Option<u32> {
-        fit.find(self.bins(domain)?, &self.records)
-    }
-
-    /// A chunk out of the extent that was found for it.
+    /// Takes a request out of the best fit in a domain; returns its record, which hangs nowhere, and the stamp it had.
     #[inline(always)]
-    pub(super) fn take(
-        &mut self,
-        index: u32,
-        domain: Domain,
-        fit: Fit,
-        bytes: u64,
-    ) -> Option<Chunk> {
-        let start = fit.start_in(self.records.at(index))?;
-        let stamp = self.records.stamp(index, domain);
+    pub(super) fn take_best(&mut self, domain: Domain, fit: Fit) -> Option<(u32, u64)> {
         let bins = self.domains.get_mut(domain.index() as usize)?.as_mut()?;
-        let index = cut_out(bins, &mut self.records, index, domain, start, fit.units);
-        Some(self.hand_out(index, bytes, stamp))
+        let (index, stamp) = if fit.mask == 0 {
+            take_low(bins, &mut self.records, domain, fit.units)
+        } else {
+            take_aligned(bins, &mut self.records, domain, fit)
+        };
+        (index != NIL).then_some((index, stamp))
     }
 
     /// Cuts `units` units at `start` out of a free extent; returns their record, which hangs nowhere. What is left of
@@ -97,7 +91,7 @@ impl Tlsf {
     }
 
     /// Makes an extent that hangs nowhere live for a request of `bytes` bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn hand_out(&mut self, index: u32, bytes: u64, stamp: u64) -> Chunk {
         let record = self.records.at(index);
         let offset = self.bytes(record.offset);
@@ -105,12 +99,12 @@ impl Tlsf {
         let padding = rounded - bytes;
         // At most a unit, which fits 32 bits.
         let padding_word = u32::try_from(padding).unwrap_or(u32::MAX);
-        self.records.set_live(index, padding_word);
+        let id = self.records.set_live(index, padding_word);
         self.live_chunks += 1;
         self.live_bytes += bytes;
         self.padding_bytes += padding;
         Chunk {
-            id: self.records.id(index),
+            id,
             offset,
             bytes: rounded,
             stamp,
@@ -129,14 +123,19 @@ impl Tlsf {
     /// The request in units, unless it could not fit any range.
     #[inline]
     pub(super) fn fit(&self, bytes: u64, align: u64) -> Option<Fit> {
+        let units = bytes.checked_add(self.below_unit)? >> self.unit_bits;
+        let units = u32::try_from(units).ok()?.max(1);
+        // Any alignment at all is what most ask for.
+        if align == 1 {
+            return Some(Fit { units, mask: 0 });
+        }
         if !align.is_power_of_two() {
             return None;
         }
-        let units = bytes.div_ceil(self.unit()).max(1);
-        let align = u32::try_from(align.div_ceil(self.unit())).ok()?;
+        let mask = (align - 1) >> self.unit_bits;
         Some(Fit {
-            units: u32::try_from(units).ok()?,
-            mask: align - 1,
+            units,
+            mask: u32::try_from(mask).ok()?,
         })
     }
 
@@ -198,6 +197,17 @@ impl Tlsf {
     }
 }
 
+/// What [`Tlsf::hang`] does, in the bins of the domain.
+#[inline(always)]
+fn hang_in(bins: &mut Bins, records: &mut Records, index: u32, domain: Domain, stamp: u64) {
+    records.set_free(index, domain);
+    let units = records.at(index).units;
+    bins.insert(records, index, units);
+    if !domain.is_shared() {
+        order::append(bins, records, index, stamp);
+    }
+}
+
 /// The bins of a domain, made on first need. Takes the parts of a range so that its records stay borrowable.
 #[inline]
 fn bins_of<'a>(
@@ -212,8 +222,50 @@ fn bins_of<'a>(
     domains[index].get_or_insert_with(|| spare.pop().unwrap_or_else(Bins::new))
 }
 
+/// Takes `units` units out of the best fit of a domain, wherever that starts; returns their record, which hangs nowhere, and
+/// the stamp they had. What is left of the extent stays free in its place. `NIL` if nothing fits.
+// All of it in one function, since its steps share most of what they look at; and no `Option`, which two registers do not hold.
+#[inline(never)]
+fn take_low(bins: &mut Bins, records: &mut Records, domain: Domain, units: u32) -> (u32, u64) {
+    let Some((index, bin)) = (Fit { units, mask: 0 }).find(bins, records) else {
+        return (NIL, 0);
+    };
+    let stamp = records.stamp(index, domain);
+    let whole = records.at(index);
+    let rest = whole.units - units;
+    if whole.prev == NIL && rest > 0 {
+        // The first of a range stays the first.
+        let start = whole.offset;
+        return (cut_out(bins, records, index, domain, start, units), stamp);
+    }
+    bins.unlink(records, index, bin);
+    bins.free_units -= units;
+    if rest > 0 {
+        let low = records.split_low(index, units);
+        bins.link(records, index, Bin::of(rest));
+        return (low, stamp);
+    }
+    bins.extents -= 1;
+    if !domain.is_shared() {
+        order::remove(bins, records, index);
+    }
+    (index, stamp)
+}
+
+/// The same at a multiple of the request's alignment.
+#[inline(never)]
+fn take_aligned(bins: &mut Bins, records: &mut Records, domain: Domain, fit: Fit) -> (u32, u64) {
+    let found = fit.find(bins, records);
+    let found = found.and_then(|(index, _)| Some((index, fit.start_in(records.at(index))?)));
+    let Some((index, start)) = found else {
+        return (NIL, 0);
+    };
+    let stamp = records.stamp(index, domain);
+    let index = cut_out(bins, records, index, domain, start, fit.units);
+    (index, stamp)
+}
+
 /// What [`Tlsf::carve`] does, in the bins of the domain.
-#[inline]
 fn cut_out(
     bins: &mut Bins,
     records: &mut Records,

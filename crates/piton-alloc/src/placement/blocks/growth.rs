@@ -142,7 +142,7 @@ impl DevicePool {
             self.return_to_source(Block { offset: 0, range });
             return Ok(None);
         }
-        let found = books.take_again(request, region, &self.timeline);
+        let found = books.take_again(request, region);
         let is_broken = found.as_ref().is_some_and(|found| {
             found
                 .ptr
