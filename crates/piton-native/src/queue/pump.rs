@@ -278,7 +278,8 @@ impl<D: NativeDevice> Core<D> {
             return true;
         }
         let flight = skipped(None, tag);
-        let woken = semaphore.raise(value);
+        // A late signal leaves it alone.
+        let woken = semaphore.raise(value).unwrap_or_default();
         state.flight.push_back(flight);
         let held = state.held.pop_front();
         drop(state);
