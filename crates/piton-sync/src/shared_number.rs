@@ -13,10 +13,13 @@
 //!
 //! Linux alone has all of that; elsewhere, and in models of others, no such number can be made.
 
-use crate::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(any(test, all(target_os = "linux", not(loom))))]
+use crate::atomic::AtomicU64;
+use crate::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// What is slept on.
+#[cfg(any(test, all(target_os = "linux", not(loom))))]
 trait Bell {
     /// How often it has been rung, in circles.
     fn rung(&self) -> u32;
@@ -29,6 +32,7 @@ trait Bell {
 }
 
 /// The number and its bell, as they lie in the page.
+#[cfg(any(test, all(target_os = "linux", not(loom))))]
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Belled<B> {
@@ -36,6 +40,7 @@ struct Belled<B> {
     bell: B,
 }
 
+#[cfg(any(test, all(target_os = "linux", not(loom))))]
 impl<B: Bell> Belled<B> {
     /// Raises the number, unless it is as high already. What it was.
     fn raise(&self, value: u64) -> u64 {
