@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use crate::demo;
 use crate::invocation::Invocation;
 use crate::report::Report;
+use crate::tally::Tally;
 use crate::workspace::Workspace;
 
 /// The package that holds the suite; each of its test targets runs it on one backend.
@@ -18,7 +19,7 @@ pub(crate) struct Options {
     /// devices, and what measures them, where there are such
     #[arg(long)]
     backend: Option<Backend>,
-    /// Also write what was printed into this file
+    /// Also write what was printed into this file, under the day and the machine's name
     #[arg(long)]
     report: Option<PathBuf>,
 }
@@ -71,7 +72,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Re
         .argument("--show-output")
         .run(workspace.root())?;
     let suite = Report::of(&ran);
-    if ran.success && suite.tally.passed == 0 {
+    if ran.success && !has_run(&suite.tally) {
         return Ok(Report::skipped("the conformance suite has no test"));
     }
     let (mut steps, mut printed) = (vec![suite], ran.stdout);
@@ -86,8 +87,36 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> anyhow::Result<Re
         }
     }
     if let Some(file) = &options.report {
-        std::fs::write(file, &printed)
+        std::fs::write(file, heading(workspace)? + &printed)
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(Report::of_all(steps))
+}
+
+/// Whether the suite was run at all. On a stand-in it counts as skipped: the device was not there.
+fn has_run(suite: &Tally) -> bool {
+    suite.passed + suite.failed + suite.skipped() > 0
+}
+
+/// When and where: a report is of one day and one machine.
+fn heading(workspace: &Workspace) -> anyhow::Result<String> {
+    let said = |program: &str, arguments: &str| -> anyhow::Result<String> {
+        let answer = Invocation::new(program, arguments).answer(workspace.root())?;
+        Ok(String::from_utf8_lossy(&answer).trim().to_owned())
+    };
+    let (day, machine) = (said("date", "-u +%F")?, said("uname", "-nsrm")?);
+    Ok(format!("{day} on {machine}\n\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_that_ran_on_a_stand_in_alone_has_run() {
+        let stood_in = "skipped: no CUDA library\ntest result: ok. 1 passed; 0 failed; 0 ignored";
+        assert!(has_run(&Tally::read(stood_in)));
+        let nothing = "test result: ok. 0 passed; 0 failed; 0 ignored";
+        assert!(!has_run(&Tally::read(nothing)));
+    }
 }

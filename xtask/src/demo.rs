@@ -24,7 +24,7 @@ pub(crate) fn run(workspace: &Workspace) -> anyhow::Result<Report> {
     Ok(Report::of_all(all))
 }
 
-/// Runs it on the driver of this name, where that is here; what it printed stands beside.
+/// Runs it on the driver of this name, where that is here; what it printed, or why it did not, stands beside.
 pub(crate) fn run_on(workspace: &Workspace, driver: &str) -> anyhow::Result<(Report, String)> {
     run_in(workspace, &format!("{BACKEND}{driver}"))
 }
@@ -33,8 +33,9 @@ fn run_in(workspace: &Workspace, mode: &str) -> anyhow::Result<(Report, String)>
     if let Some(driver) = mode.strip_prefix(BACKEND)
         && let Some(absence) = absence(workspace, driver)?
     {
-        println!("skipped: {absence}");
-        return Ok((Report::skipped(absence), String::new()));
+        let text = format!("skipped: {absence}\n");
+        print!("{text}");
+        return Ok((Report::skipped(absence), text));
     }
     let folder = workspace.target_for("demo");
     std::fs::create_dir_all(&folder)?;

@@ -13,13 +13,14 @@ use crate::{
     timestamp::Written,
 };
 use piton_driver::{
-    Admission, Device, DeviceId, DeviceInfo, DriverError, HostFunction, HostFunctions, HostMemory,
-    Kernels, Limits, Memory, Operation, Origin, PageGranularity, Peers, Priority, PriorityRange,
-    Queue, QueueOptions, Queues, Semaphore, Semaphores, SignalledBy, Timestamps, VirtualMemory,
+    Admission, Device, DeviceId, DeviceInfo, DriverError, ExportedSemaphore, HostFunction,
+    HostFunctions, HostMemory, Kernels, Limits, Memory, Operation, Origin, PageGranularity, Peers,
+    Priority, PriorityRange, Queue, QueueOptions, Queues, Semaphore, SemaphoreSharing, Semaphores,
+    SignalledBy, Timestamps, VirtualMemory,
 };
 use piton_native::{
     Books, Driven, HARDWARE_QUEUES, Mappings, NativeDevice, Standing, host_memory::HostRun,
-    kernels::LoadedKernel, slots::SlotPool,
+    kernels::LoadedKernel, semaphore_sharing, slots::SlotPool,
 };
 use piton_sync::{Mutex, atomic::AtomicU64};
 use std::sync::{Arc, Weak};
@@ -218,6 +219,10 @@ impl Device for AscendDevice {
         Some(self)
     }
 
+    fn semaphore_sharing(&self) -> Option<&dyn SemaphoreSharing> {
+        semaphore_sharing::ARE_THERE.then_some(self)
+    }
+
     fn peers(&self) -> Option<&dyn Peers> {
         self.context.api.peers.is_some().then_some(self)
     }
@@ -255,5 +260,19 @@ impl Semaphores for AscendDevice {
         signalled_by: SignalledBy,
     ) -> Result<Arc<dyn Semaphore>, DriverError> {
         piton_native::create_semaphore(self, initial, signalled_by)
+    }
+}
+
+impl SemaphoreSharing for AscendDevice {
+    fn create(&self, initial: u64) -> Result<Arc<dyn Semaphore>, DriverError> {
+        semaphore_sharing::create(self, initial)
+    }
+
+    fn export(&self, semaphore: &dyn Semaphore) -> Result<ExportedSemaphore, DriverError> {
+        semaphore_sharing::export(self, semaphore)
+    }
+
+    fn import(&self, exported: &ExportedSemaphore) -> Result<Arc<dyn Semaphore>, DriverError> {
+        semaphore_sharing::import(self, exported)
     }
 }

@@ -31,6 +31,7 @@ pub(crate) mod peers;
 pub(crate) mod placement;
 pub(crate) mod queues;
 pub(crate) mod recovery;
+pub(crate) mod semaphore_sharing;
 pub(crate) mod semaphores;
 pub(crate) mod teardown;
 pub(crate) mod threads;

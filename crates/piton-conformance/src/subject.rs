@@ -51,6 +51,8 @@ pub enum Facet {
     HostFunctions,
     /// [`piton_driver::Device::semaphores`].
     Semaphores,
+    /// [`piton_driver::Device::semaphore_sharing`].
+    SemaphoreSharing,
     /// [`piton_driver::Device::memory_operations`].
     MemoryOperations,
     /// [`piton_driver::Queue::writer`].
@@ -136,6 +138,7 @@ impl Subject {
             Facet::HostMemory => device.host_memory().is_some(),
             Facet::HostFunctions => device.host_functions().is_some(),
             Facet::Semaphores => device.semaphores().is_some(),
+            Facet::SemaphoreSharing => device.semaphore_sharing().is_some(),
             Facet::MemoryOperations => device.memory_operations(),
             Facet::Writers => {
                 let queue = device.queues().create(&QueueOptions::default());

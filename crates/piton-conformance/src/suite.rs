@@ -34,6 +34,7 @@ pub fn suite() -> Vec<Case> {
         cases::placement::CASES,
         cases::waits::CASES,
         cases::semaphores::CASES,
+        cases::semaphore_sharing::CASES,
         cases::memory_operations::CASES,
         cases::host_functions::CASES,
         cases::kernels::CASES,

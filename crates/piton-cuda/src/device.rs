@@ -15,13 +15,14 @@ use crate::{
 #[cfg(unix)]
 use piton_driver::PageSharing;
 use piton_driver::{
-    Admission, Device, DeviceId, DeviceInfo, DriverError, HostFunction, HostFunctions, HostMemory,
-    Kernels, Limits, Memory, Operation, Origin, PageGranularity, Peers, Priority, PriorityRange,
-    Queue, QueueOptions, Queues, Semaphore, Semaphores, SignalledBy, Timestamps, VirtualMemory,
+    Admission, Device, DeviceId, DeviceInfo, DriverError, ExportedSemaphore, HostFunction,
+    HostFunctions, HostMemory, Kernels, Limits, Memory, Operation, Origin, PageGranularity, Peers,
+    Priority, PriorityRange, Queue, QueueOptions, Queues, Semaphore, SemaphoreSharing, Semaphores,
+    SignalledBy, Timestamps, VirtualMemory,
 };
 use piton_native::{
     Books, Driven, HARDWARE_QUEUES, Mappings, NativeDevice, Standing, host_memory::HostRun,
-    kernels::LoadedKernel, slots::SlotPool,
+    kernels::LoadedKernel, semaphore_sharing, slots::SlotPool,
 };
 use piton_sync::Mutex;
 use std::sync::{Arc, Weak};
@@ -253,6 +254,10 @@ impl Device for CudaDevice {
         Some(self)
     }
 
+    fn semaphore_sharing(&self) -> Option<&dyn SemaphoreSharing> {
+        semaphore_sharing::ARE_THERE.then_some(self)
+    }
+
     fn peers(&self) -> Option<&dyn Peers> {
         self.context.api.peers.is_some().then_some(self)
     }
@@ -290,5 +295,19 @@ impl Semaphores for CudaDevice {
         signalled_by: SignalledBy,
     ) -> Result<Arc<dyn Semaphore>, DriverError> {
         piton_native::create_semaphore(self, initial, signalled_by)
+    }
+}
+
+impl SemaphoreSharing for CudaDevice {
+    fn create(&self, initial: u64) -> Result<Arc<dyn Semaphore>, DriverError> {
+        semaphore_sharing::create(self, initial)
+    }
+
+    fn export(&self, semaphore: &dyn Semaphore) -> Result<ExportedSemaphore, DriverError> {
+        semaphore_sharing::export(self, semaphore)
+    }
+
+    fn import(&self, exported: &ExportedSemaphore) -> Result<Arc<dyn Semaphore>, DriverError> {
+        semaphore_sharing::import(self, exported)
     }
 }

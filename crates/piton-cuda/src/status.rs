@@ -3,12 +3,12 @@
 //! | code | means | becomes |
 //! |---|---|---|
 //! | 2 | no memory | `OutOfMemory` |
-//! | 46, 101, 214, 220, 226, 709 | the device or its context is gone | `DeviceLost` |
-//! | 700, 702, 710, 714 to 719 | a kernel failed, and with it the context for good | `DeviceLost` |
+//! | 4, 46, 101, 214, 220, 226, 709, 810, 911 | the device, its context or the driver is gone for this process | `DeviceLost` |
+//! | 700, 702, 710, 714 to 719, 721 | a kernel failed, and with it the context for good | `DeviceLost` |
 //! | 200, 209, 218, 221 to 223, 300 | the module is none for this device | `UnknownModule` |
 //! | 500 | no such kernel in the module | `UnknownKernel` |
 //! | 217, 711 | no access to the other device | `Unsupported`, `OutOfResources` |
-//! | 701 | the launch wants more than the device has | `OutOfResources` |
+//! | 701, 720, 808, 809 | the launch wants more than the device has, or the service that shares it out | `OutOfResources` |
 //! | 304 | the system said no | `OutOfHostMemory` where host memory was asked for, else `Vendor` |
 //! | 801 | the device cannot do it | `Unsupported` |
 //! | others | checked before, or what the contract has no word for | `Vendor` |
@@ -72,12 +72,12 @@ impl Status {
                 free: 0,
                 capacity: 0,
             },
-            46 | 101 | 214 | 220 | 226 | 709 => ErrorKind::DeviceLost,
+            4 | 46 | 101 | 214 | 220 | 226 | 709 | 810 | 911 => ErrorKind::DeviceLost,
             // These stay with the context for ever.
-            700 | 702 | 710 | 714..=719 => ErrorKind::DeviceLost,
+            700 | 702 | 710 | 714..=719 | 721 => ErrorKind::DeviceLost,
             200 | 209 | 218 | 221..=223 | 300 => ErrorKind::UnknownModule,
             500 => ErrorKind::UnknownKernel,
-            701 | 711 => ErrorKind::OutOfResources {
+            701 | 711 | 720 | 808 | 809 => ErrorKind::OutOfResources {
                 resource: ResourceKind::Device,
                 limit: 0,
             },
@@ -98,13 +98,19 @@ impl Status {
             46 => "CUDA_ERROR_DEVICE_UNAVAILABLE",
             100 => "CUDA_ERROR_NO_DEVICE",
             101 => "CUDA_ERROR_INVALID_DEVICE",
+            102 => "CUDA_ERROR_DEVICE_NOT_LICENSED",
             200 => "CUDA_ERROR_INVALID_IMAGE",
             201 => "CUDA_ERROR_INVALID_CONTEXT",
             209 => "CUDA_ERROR_NO_BINARY_FOR_GPU",
             214 => "CUDA_ERROR_ECC_UNCORRECTABLE",
             217 => "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
             218 => "CUDA_ERROR_INVALID_PTX",
+            220 => "CUDA_ERROR_NVLINK_UNCORRECTABLE",
+            221 => "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
             222 => "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+            223 => "CUDA_ERROR_JIT_COMPILATION_DISABLED",
+            226 => "CUDA_ERROR_CONTAINED",
+            300 => "CUDA_ERROR_INVALID_SOURCE",
             304 => "CUDA_ERROR_OPERATING_SYSTEM",
             400 => "CUDA_ERROR_INVALID_HANDLE",
             500 => "CUDA_ERROR_NOT_FOUND",
@@ -112,17 +118,33 @@ impl Status {
             700 => "CUDA_ERROR_ILLEGAL_ADDRESS",
             701 => "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
             702 => "CUDA_ERROR_LAUNCH_TIMEOUT",
+            704 => "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
+            705 => "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED",
             709 => "CUDA_ERROR_CONTEXT_IS_DESTROYED",
             710 => "CUDA_ERROR_ASSERT",
+            711 => "CUDA_ERROR_TOO_MANY_PEERS",
             712 => "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
             713 => "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
+            714 => "CUDA_ERROR_HARDWARE_STACK_ERROR",
             715 => "CUDA_ERROR_ILLEGAL_INSTRUCTION",
             716 => "CUDA_ERROR_MISALIGNED_ADDRESS",
+            717 => "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+            718 => "CUDA_ERROR_INVALID_PC",
             719 => "CUDA_ERROR_LAUNCH_FAILED",
+            720 => "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+            721 => "CUDA_ERROR_TENSOR_LEAK",
             800 => "CUDA_ERROR_NOT_PERMITTED",
             801 => "CUDA_ERROR_NOT_SUPPORTED",
             802 => "CUDA_ERROR_SYSTEM_NOT_READY",
             803 => "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+            804 => "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+            805 => "CUDA_ERROR_MPS_CONNECTION_FAILED",
+            806 => "CUDA_ERROR_MPS_RPC_FAILURE",
+            807 => "CUDA_ERROR_MPS_SERVER_NOT_READY",
+            808 => "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED",
+            809 => "CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED",
+            810 => "CUDA_ERROR_MPS_CLIENT_TERMINATED",
+            911 => "CUDA_ERROR_EXTERNAL_DEVICE",
             999 => "CUDA_ERROR_UNKNOWN",
             _ => return None,
         })
@@ -174,11 +196,15 @@ mod tests {
 
     #[test]
     fn loss_lack_of_memory_and_lack_of_resources_are_told_apart() {
-        for code in [46, 214, 700, 702, 710, 714, 716, 719] {
+        let gone = [4, 46, 214, 226, 810, 911];
+        let failed = [700, 702, 710, 714, 716, 719, 721];
+        for code in gone.into_iter().chain(failed) {
             assert_eq!(kind(code), ErrorKind::DeviceLost, "{code}");
         }
         assert!(matches!(kind(2), ErrorKind::OutOfMemory { .. }));
-        assert!(matches!(kind(701), ErrorKind::OutOfResources { .. }));
+        for code in [701, 711, 720, 808, 809] {
+            assert!(matches!(kind(code), ErrorKind::OutOfResources { .. }));
+        }
         assert_eq!(kind(801), ErrorKind::Unsupported);
     }
 

@@ -2,8 +2,8 @@
 
 use crate::{
     ComputeUnits, DeviceInfo, DriverError, ExecutionTrace, Graphs, HostFunctions, HostMemory,
-    Kernels, Memory, PageSharing, Peers, PriorityRange, Queues, Semaphores, Timestamps,
-    VirtualMemory,
+    Kernels, Memory, PageSharing, Peers, PriorityRange, Queues, SemaphoreSharing, Semaphores,
+    Timestamps, VirtualMemory,
 };
 use std::{any::Any, fmt::Debug};
 
@@ -58,6 +58,11 @@ pub trait Device: Any + Send + Sync + Debug {
 
     /// Counters that the host signals and queues wait for.
     fn semaphores(&self) -> Option<&dyn Semaphores> {
+        None
+    }
+
+    /// Semaphores that other processes raise and wait for too.
+    fn semaphore_sharing(&self) -> Option<&dyn SemaphoreSharing> {
         None
     }
 

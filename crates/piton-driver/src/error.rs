@@ -152,6 +152,12 @@ pub enum ErrorKind {
         /// How many bytes it should be.
         bytes: u64,
     },
+    /// A semaphore that was not created to be shared with other processes.
+    #[error("the semaphore was not created to be exported")]
+    PrivateSemaphore,
+    /// What is to be imported is no semaphore.
+    #[error("what is imported is no semaphore")]
+    NotASemaphore,
     /// Host memory in an asynchronous copy is not page-locked or registered.
     #[error("{bytes} host bytes at {address:#x} are not page-locked for the device")]
     NotPageLocked {
@@ -459,6 +465,8 @@ operations! {
     WaitQueue "waiting for another queue" "[`crate::Command::WaitQueue`].",
     CallHost "calling a host function" "[`crate::HostFunctions::call`].",
     CreateSemaphore "creating a semaphore" "[`crate::Semaphores::create`].",
+    ExportSemaphore "exporting a semaphore" "[`crate::SemaphoreSharing::export`].",
+    ImportSemaphore "importing a semaphore" "[`crate::SemaphoreSharing::import`].",
     WaitSemaphore "waiting for a semaphore" "[`crate::Command::WaitSemaphore`].",
     SignalSemaphore "signalling a semaphore" "[`crate::Command::SignalSemaphore`].",
     CreateTimestamps "creating timestamps" "[`crate::Timestamps::create`].",

@@ -30,6 +30,7 @@
 //! | load and launch kernels | [`Kernels`], [`Kernel`], [`Launch`] |
 //! | run a host function in a queue's order | [`HostFunctions`] |
 //! | order work on something the host signals | [`Semaphores`] |
+//! | order queues of several processes | [`SemaphoreSharing`] |
 //! | wait for a value in device memory | [`MemoryWait`] |
 //! | run many commands as one | [`Graphs`], [`ExecutableGraph`] |
 //! | copy between devices | [`Peers`] |
@@ -63,6 +64,7 @@ mod memory_operation;
 mod peer;
 mod queue;
 mod semaphore;
+mod semaphore_sharing;
 mod sharing;
 mod signature;
 mod timestamp;
@@ -93,6 +95,7 @@ pub use queue::{
     Queue, QueueFailure, QueueId, QueueOptions, QueueWait, QueueWriter, Queues, WaitOutcome,
 };
 pub use semaphore::{Semaphore, Semaphores, SignalledBy};
+pub use semaphore_sharing::{ExportedSemaphore, SemaphoreSharing};
 pub use sharing::{ExportedPages, PageSharing};
 pub use signature::{Access, Parameter, Signature};
 pub use timestamp::{TimestampPool, Timestamps};

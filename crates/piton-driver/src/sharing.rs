@@ -4,8 +4,9 @@
 //! [imports](PageSharing::import) it: it then has a handle of its own to the same bytes, and maps it like any other. Who was
 //! sent an export may import it; nobody else can.
 //!
-//! Nothing here is ordered with any queue, and no queue knows those of another process. The hosts order their work: a process
-//! tells another that bytes are there when it has seen the command end that wrote them.
+//! Nothing here is ordered with any queue, and no queue knows those of another process. A semaphore that both have
+//! ([`SemaphoreSharing`](crate::SemaphoreSharing)) orders their queues; or the hosts do, of which one tells the other that bytes are
+//! there when it has seen the command end that wrote them.
 
 use crate::{DriverError, PhysicalHandle};
 

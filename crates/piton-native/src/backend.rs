@@ -49,9 +49,9 @@ pub trait NativeEvent: Clone + Debug + Send + Sync + 'static {
     /// How the command stands. Cheap, does not block, and need make nothing visible: [`wait`](Self::wait) does.
     fn progress(&self) -> Progress<Self::Status>;
 
-    /// Blocks until the command has ended; what it wrote is then visible to the host. Returns at once if it has. Says
-    /// nothing of how it ended.
-    fn wait(&self);
+    /// Blocks until the command has ended; what it wrote is then visible to the host. Returns at once if it has. True
+    /// where the wait itself tells that it ended well; else [`progress`](Self::progress) says how.
+    fn wait(&self) -> bool;
 
     /// Tells `listener` once when the command has ended, perhaps before this returns.
     ///

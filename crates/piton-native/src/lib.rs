@@ -23,7 +23,7 @@
 //! | bring a vendor's stream that has events or writes counters | [`stream`] |
 //! | keep what a device needs beside the vendor's handle | [`Standing`], [`Books`], [`Modules`] |
 //! | keep what a driver's devices share | [`Driven`], [`Opened`] |
-//! | hand out queues, semaphores, host functions | [`create_queue`], [`create_semaphore`], [`call_host`] |
+//! | hand out queues, semaphores, host functions | [`create_queue`], [`create_semaphore`], [`semaphore_sharing`], [`call_host`] |
 //! | hand out memory, pages, kernels, slots for times | [`memory`], [`host_memory`], [`virtual_memory`], [`page_sharing`], [`kernels`], [`slots`] |
 //!
 //! # Not here
@@ -46,6 +46,7 @@ pub mod page_sharing;
 mod placement;
 mod queue;
 mod semaphore;
+pub mod semaphore_sharing;
 pub mod slots;
 mod standing;
 pub mod stream;

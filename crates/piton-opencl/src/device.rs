@@ -17,12 +17,13 @@ use crate::{
 use opencl_sys as cl;
 use piton_driver::{
     Admission, Device, DeviceId, DeviceInfo, DriverError, ExecutionRecord, ExecutionTrace,
-    HostFunction, HostFunctions, HostMemory, Kernels, Limits, Memory, Operation, Origin, Peers,
-    Priority, PriorityRange, Queue, QueueOptions, Queues, Semaphore, Semaphores, SignalledBy,
-    Timestamps,
+    ExportedSemaphore, HostFunction, HostFunctions, HostMemory, Kernels, Limits, Memory, Operation,
+    Origin, Peers, Priority, PriorityRange, Queue, QueueOptions, Queues, Semaphore,
+    SemaphoreSharing, Semaphores, SignalledBy, Timestamps,
 };
 use piton_native::{
-    Books, Driven, HARDWARE_QUEUES, NativeDevice, Standing, kernels::LoadedKernel, slots::SlotPool,
+    Books, Driven, HARDWARE_QUEUES, NativeDevice, Standing, kernels::LoadedKernel,
+    semaphore_sharing, slots::SlotPool,
 };
 use std::sync::{Arc, Weak};
 
@@ -240,6 +241,10 @@ impl Device for OpenClDevice {
         Some(self)
     }
 
+    fn semaphore_sharing(&self) -> Option<&dyn SemaphoreSharing> {
+        semaphore_sharing::ARE_THERE.then_some(self)
+    }
+
     fn peers(&self) -> Option<&dyn Peers> {
         Some(self)
     }
@@ -281,6 +286,20 @@ impl Semaphores for OpenClDevice {
         signalled_by: SignalledBy,
     ) -> Result<Arc<dyn Semaphore>, DriverError> {
         piton_native::create_semaphore(self, initial, signalled_by)
+    }
+}
+
+impl SemaphoreSharing for OpenClDevice {
+    fn create(&self, initial: u64) -> Result<Arc<dyn Semaphore>, DriverError> {
+        semaphore_sharing::create(self, initial)
+    }
+
+    fn export(&self, semaphore: &dyn Semaphore) -> Result<ExportedSemaphore, DriverError> {
+        semaphore_sharing::export(self, semaphore)
+    }
+
+    fn import(&self, exported: &ExportedSemaphore) -> Result<Arc<dyn Semaphore>, DriverError> {
+        semaphore_sharing::import(self, exported)
     }
 }
 

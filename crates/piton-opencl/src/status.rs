@@ -2,7 +2,7 @@
 //!
 //! | code | means | becomes |
 //! |---|---|---|
-//! | -2 | the device went away | `DeviceLost` |
+//! | -2, -1121 | the device went away, or its context was ended (`cl_khr_terminate_context`) | `DeviceLost` |
 //! | -4 | no memory on the device | `OutOfMemory` |
 //! | -5 | out of something else on the device | `OutOfResources` |
 //! | -6 | no memory on the host | `OutOfHostMemory` |
@@ -34,7 +34,7 @@ impl Status {
     /// The kind of error, where no better numbers are known.
     pub fn kind(self) -> ErrorKind {
         match self.0 {
-            cl::CL_DEVICE_NOT_AVAILABLE => ErrorKind::DeviceLost,
+            cl::CL_DEVICE_NOT_AVAILABLE | cl::CL_CONTEXT_TERMINATED_KHR => ErrorKind::DeviceLost,
             cl::CL_MEM_OBJECT_ALLOCATION_FAILURE => ErrorKind::OutOfMemory {
                 requested: 0,
                 free: 0,
@@ -77,6 +77,7 @@ impl Status {
             cl::CL_INVALID_ARG_SIZE => "CL_INVALID_ARG_SIZE",
             cl::CL_INVALID_WORK_GROUP_SIZE => "CL_INVALID_WORK_GROUP_SIZE",
             cl::CL_INVALID_BUFFER_SIZE => "CL_INVALID_BUFFER_SIZE",
+            cl::CL_CONTEXT_TERMINATED_KHR => "CL_CONTEXT_TERMINATED_KHR",
             cl::CL_PLATFORM_NOT_FOUND_KHR => "CL_PLATFORM_NOT_FOUND_KHR",
             _ => return None,
         })
@@ -116,7 +117,9 @@ mod tests {
 
     #[test]
     fn loss_lack_of_memory_and_lack_of_resources_are_told_apart() {
-        assert_eq!(kind(-2), ErrorKind::DeviceLost);
+        for code in [-2, -1121] {
+            assert_eq!(kind(code), ErrorKind::DeviceLost);
+        }
         assert!(matches!(kind(-4), ErrorKind::OutOfMemory { .. }));
         assert!(matches!(kind(-5), ErrorKind::OutOfResources { .. }));
         assert!(matches!(kind(-6), ErrorKind::OutOfHostMemory { .. }));

@@ -9,9 +9,9 @@ use crate::{
 use piton_driver::{
     ComputeUnits, Device, DeviceId, DeviceInfo, DeviceRange, DriverError, ErrorKind,
     ExecutionTrace, Graphs, HostFunctions, HostMemory, Kernels, Memory, Operation, PageSharing,
-    Peers, PriorityRange, Queue, Queues, Semaphores, Timestamps, VirtualMemory,
+    Peers, PriorityRange, Queue, Queues, SemaphoreSharing, Semaphores, Timestamps, VirtualMemory,
 };
-use piton_sync::atomic::Ordering;
+use piton_sync::{SharedNumber, atomic::Ordering};
 use std::{any::Any, ptr::NonNull, sync::Arc};
 
 /// What a device's memory holds, as the device counts it. In bytes.
@@ -259,6 +259,12 @@ impl Device for SimDevice {
 
     fn semaphores(&self) -> Option<&dyn Semaphores> {
         Some(self)
+    }
+
+    /// In real time: nothing outside has a place in virtual time, where what nobody here will signal is a deadlock.
+    fn semaphore_sharing(&self) -> Option<&dyn SemaphoreSharing> {
+        let is_virtual = self.machine.engine.is_virtual();
+        (SharedNumber::IS_THERE && !is_virtual).then_some(self)
     }
 
     fn graphs(&self) -> Option<&dyn Graphs> {

@@ -99,6 +99,7 @@ mod resource;
 mod ring;
 mod runner;
 mod semaphore;
+mod semaphore_sharing;
 mod sequel;
 mod shared_pages;
 mod sharing;

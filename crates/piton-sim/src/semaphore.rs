@@ -2,6 +2,9 @@
 //!
 //! The program's handle and the counter are two things: commands hold the counter, so that it is known when nobody is
 //! left to raise it from outside.
+//!
+//! One that other processes have too has its number in a page that they share (`SharedNumber`) and here: the one in the page is
+//! raised first, and a thread of its own brings what others have raised.
 
 use crate::{
     deadlock,
@@ -16,12 +19,12 @@ use piton_driver::{
     DeviceId, DriverError, ErrorKind, Operation, Semaphore, SemaphoreId, Semaphores, SignalledBy,
 };
 use piton_sync::{
-    Mutex,
+    Listening, Mutex, MutexGuard, SharedNumber,
     atomic::{AtomicBool, Ordering},
 };
 use std::{
     any::Any,
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
 };
 
 /// A signal that was submitted and has not ended.
@@ -45,17 +48,39 @@ pub(crate) struct SemaphoreCore {
     /// When it was raised, in virtual time alone. Also orders raises.
     raises: Mutex<Moments>,
     signals: Mutex<Vec<Signal>>,
+    /// The number that other processes have too.
+    pub(crate) shared: Option<Arc<SharedNumber>>,
+    listening: OnceLock<Listening>,
 }
 
 impl SemaphoreCore {
     /// Raises the counter at virtual time `time`; leaves it alone if it is as high already.
     pub(crate) fn raise(&self, value: u64, time: u64) -> bool {
-        let engine = &self.device.machine().engine;
-        let mut raises = self.raises.lock();
-        if self.progress.reached() >= value {
-            return false;
+        let raises = self.raises.lock();
+        let before = match &self.shared {
+            Some(shared) => shared.raise(value),
+            None => self.progress.reached(),
+        };
+        let is_raised = before < value;
+        if is_raised {
+            self.advance(raises, value, time);
         }
-        if engine.is_virtual() {
+        is_raised
+    }
+
+    /// The number in the page is this now: another process may have raised it.
+    fn learn(&self, value: u64) {
+        let raises = self.raises.lock();
+        if self.progress.reached() < value {
+            let engine = &self.device.machine().engine;
+            self.advance(raises, value, engine.host_now());
+            engine.share();
+        }
+    }
+
+    /// The counter is raised to `value`, which is above it, by whoever holds the lock.
+    fn advance(&self, mut raises: MutexGuard<'_, Moments>, value: u64, time: u64) {
+        if self.device.machine().engine.is_virtual() {
             raises.note(value, time);
         }
         let due = self.progress.advance(value);
@@ -63,7 +88,6 @@ impl SemaphoreCore {
         if let Some(due) = due {
             due.watchers.into_iter().for_each(Watcher::wake);
         }
-        true
     }
 
     /// When the counter got to `value`, in virtual time.
@@ -116,9 +140,11 @@ impl SemaphoreCore {
         }
     }
 
-    /// Whether the host may raise the counter: somebody has a handle, and it is not for queues alone.
+    /// Whether something outside may raise the counter: another process, or the host, if somebody has a handle and it is not for
+    /// queues alone.
     pub(crate) fn is_for_host(&self) -> bool {
-        self.signalled_by == SignalledBy::Anyone && !self.is_closed.load(Ordering::Acquire)
+        let is_open = || !self.is_closed.load(Ordering::Acquire);
+        self.shared.is_some() || (self.signalled_by == SignalledBy::Anyone && is_open())
     }
 
     /// The queues that may raise the counter to `value`; `None` if others may, or if it is there.
@@ -174,6 +200,13 @@ impl Drop for SimSemaphore {
 // SAFETY: the value is a `Progress`: it only grows, raised with Release and read with Acquire.
 unsafe impl Semaphore for SimSemaphore {
     fn value(&self) -> u64 {
+        match &self.core.shared {
+            // A fork takes no lock.
+            Some(shared) if !self.core.device.machine().fork.is_fork() => {
+                self.core.learn(shared.value());
+            }
+            _ => {}
+        }
         self.core.progress.reached()
     }
 
@@ -200,10 +233,10 @@ impl SimDevice {
     /// The simulated semaphore behind `semaphore`, if it is one of this machine's.
     pub(crate) fn own_semaphore(
         &self,
-        semaphore: &Arc<dyn Semaphore>,
+        semaphore: &dyn Semaphore,
         operation: Operation,
     ) -> Result<Arc<SemaphoreCore>, DriverError> {
-        let semaphore: &dyn Any = &**semaphore;
+        let semaphore: &dyn Any = semaphore;
         let found = semaphore.downcast_ref::<SimSemaphore>();
         let given = found.map_or(DeviceId(u32::MAX), |found| found.core.device.id());
         found
@@ -220,7 +253,19 @@ impl Semaphores for SimDevice {
         signalled_by: SignalledBy,
     ) -> Result<Arc<dyn Semaphore>, DriverError> {
         self.gate(Operation::CreateSemaphore)?;
-        let core = SemaphoreCore {
+        let core = self.semaphore(initial, signalled_by, None);
+        Ok(self.handle_of(core))
+    }
+}
+
+impl SimDevice {
+    fn semaphore(
+        &self,
+        initial: u64,
+        signalled_by: SignalledBy,
+        shared: Option<Arc<SharedNumber>>,
+    ) -> Arc<SemaphoreCore> {
+        Arc::new(SemaphoreCore {
             id: SemaphoreId(self.machine().next_semaphore_id()),
             device: self.inside(),
             signalled_by,
@@ -228,10 +273,31 @@ impl Semaphores for SimDevice {
             progress: Progress::new(initial),
             raises: Mutex::default(),
             signals: Mutex::default(),
-        };
-        Ok(Arc::new(SimSemaphore {
-            core: Arc::new(core),
-            _presence: self.presence(),
-        }))
+            shared,
+            listening: OnceLock::new(),
+        })
+    }
+
+    fn handle_of(&self, core: Arc<SemaphoreCore>) -> Arc<dyn Semaphore> {
+        let _presence = self.presence();
+        Arc::new(SimSemaphore { core, _presence })
+    }
+
+    /// A semaphore of this number, which other processes raise too.
+    ///
+    /// # Errors
+    /// The system's, as its number, where it has no thread left.
+    pub(crate) fn semaphore_over(&self, number: SharedNumber) -> Result<Arc<dyn Semaphore>, i32> {
+        let now = number.value();
+        let number = Arc::new(number);
+        let core = self.semaphore(now, SignalledBy::Anyone, Some(Arc::clone(&number)));
+        let weak = Arc::downgrade(&core);
+        let listening = number.listen(now, move |value| {
+            if let Some(core) = weak.upgrade() {
+                core.learn(value);
+            }
+        })?;
+        let _first = core.listening.set(listening);
+        Ok(self.handle_of(core))
     }
 }

@@ -102,6 +102,8 @@ pub enum Facet {
     HostFunctions,
     /// Counters that the host signals.
     Semaphores,
+    /// Such counters that other processes have too.
+    SemaphoreSharing,
     /// The device's clock.
     Timestamps,
     /// Other devices' memory.
@@ -119,6 +121,7 @@ impl fmt::Display for Facet {
         f.write_str(match self {
             Self::HostFunctions => "host functions",
             Self::Semaphores => "semaphores",
+            Self::SemaphoreSharing => "semaphores of several processes",
             Self::Timestamps => "timestamps",
             Self::Peers => "access to peers",
             Self::ComputeUnits => "choice of compute units",

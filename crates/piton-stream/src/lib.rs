@@ -47,6 +47,7 @@
 //! | ask, block, or await | [`Event::query`], [`Event::synchronize`], [`Event::completion`] |
 //! | order one stream after another | [`Stream::wait`], [`Stream::wait_frontier`] |
 //! | order a stream after the host | [`Semaphore`] |
+//! | order streams of several processes | [`Semaphore::shared`], [`Semaphore::export`], [`Semaphore::import`] |
 //! | wait for a value in memory, write one | [`Stream::wait_memory`], [`Stream::write_memory`] |
 //! | end work early, go on after a failure | [`Stream::abort`], [`Stream::clear_error`] |
 //! | see who waits for whom | [`Streams::dump`], [`LaneDump`] |

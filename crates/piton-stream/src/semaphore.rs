@@ -6,11 +6,12 @@
 #![expect(unsafe_code, reason = "submits commands that name no memory")]
 
 use crate::{Facet, Stream, StreamError, Submission, Submitting, witness::Witness};
-use piton_driver::{Command, Device, SignalledBy};
+use piton_driver::{Command, Device, ExportedSemaphore, SemaphoreSharing, SignalledBy};
 use piton_timeline::Timepoint;
 use std::sync::{Arc, OnceLock};
 
-/// A number that only grows, signalled by the host or by streams of one driver. Clones are the same number.
+/// A number that only grows, signalled by the host or by streams of one driver; or of several processes, if it was
+/// [made for that](Self::shared). Clones are the same number.
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     inner: Arc<dyn piton_driver::Semaphore>,
@@ -48,10 +49,44 @@ impl Semaphore {
                 facet: Facet::Semaphores,
             });
         };
-        Ok(Self {
-            inner: facet.create(initial, signalled_by)?,
+        Ok(Self::of(facet.create(initial, signalled_by)?))
+    }
+
+    /// A semaphore at `initial` that other processes may have too, once they are sent what [`export`](Self::export) gives. A sanitizer
+    /// sees what this process does with it, and no order that another process makes.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn shared(device: &Arc<dyn Device>, initial: u64) -> Result<Self, StreamError> {
+        Ok(Self::of(sharing(device)?.create(initial)?))
+    }
+
+    /// The semaphore on its way to another process, as often as one likes.
+    ///
+    /// # Errors
+    /// [`Driver`](StreamError::Driver) with [`PrivateSemaphore`](piton_driver::ErrorKind::PrivateSemaphore) if it was not
+    /// made for that; otherwise as [`new`](Self::new).
+    pub fn export(&self, device: &Arc<dyn Device>) -> Result<ExportedSemaphore, StreamError> {
+        Ok(sharing(device)?.export(&*self.inner)?)
+    }
+
+    /// The semaphore that another process sent. See [`SemaphoreSharing`].
+    ///
+    /// # Errors
+    /// [`Driver`](StreamError::Driver) with [`NotASemaphore`](piton_driver::ErrorKind::NotASemaphore) if it is none; otherwise as
+    /// [`new`](Self::new).
+    pub fn import(
+        device: &Arc<dyn Device>,
+        exported: &ExportedSemaphore,
+    ) -> Result<Self, StreamError> {
+        Ok(Self::of(sharing(device)?.import(exported)?))
+    }
+
+    fn of(inner: Arc<dyn piton_driver::Semaphore>) -> Self {
+        Self {
+            inner,
             witness: Arc::default(),
-        })
+        }
     }
 
     /// The value now. Does not block. Reading n happens after everything that was ordered before the signal of n.
@@ -93,6 +128,13 @@ impl Semaphore {
         }
         &self.inner
     }
+}
+
+fn sharing(device: &Arc<dyn Device>) -> Result<&dyn SemaphoreSharing, StreamError> {
+    device.semaphore_sharing().ok_or(StreamError::Unsupported {
+        device: device.info().id,
+        facet: Facet::SemaphoreSharing,
+    })
 }
 
 impl Stream {

@@ -5,7 +5,8 @@
 
 mod support;
 
-use piton_sim::SimConfig;
+use piton_driver::ErrorKind;
+use piton_sim::{ScheduleOrder, SimConfig};
 use piton_stream::{Event, Semaphore, StreamError};
 use piton_sync::{Mutex, thread};
 use std::sync::Arc;
@@ -32,6 +33,42 @@ fn streams_that_wait_for_each_other_take_turns() {
         assert_eq!(*log.lock(), (0..200).collect::<Vec<_>>());
         bench.streams.check();
     }
+}
+
+/// Two drivers know as little of each other as two processes do.
+#[test]
+fn streams_of_two_drivers_wait_for_each_other_by_a_semaphore_that_both_have() {
+    let benches = [Bench::new(config()), Bench::new(config())];
+    let [first, second] = &benches;
+    let own = Semaphore::shared(&first.device, 0).unwrap();
+    let exported = own.export(&first.device).unwrap();
+    let other = Semaphore::import(&second.device, &exported).unwrap();
+    let (a, b) = (first.stream("a"), second.stream("b"));
+    let log = Arc::new(Mutex::new(Vec::new()));
+    for turn in 0..20 {
+        let noted = |number| {
+            let log = Arc::clone(&log);
+            move || log.lock().push(number)
+        };
+        b.wait_semaphore(&other, 2 * turn + 1).unwrap();
+        b.call_host(noted(2 * turn + 1)).unwrap();
+        b.signal_semaphore(&other, 2 * turn + 2).unwrap();
+        a.wait_semaphore(&own, 2 * turn).unwrap();
+        a.call_host(noted(2 * turn)).unwrap();
+        a.signal_semaphore(&own, 2 * turn + 1).unwrap();
+    }
+    a.synchronize().unwrap();
+    b.synchronize().unwrap();
+    assert_eq!(*log.lock(), (0..40).collect::<Vec<u64>>());
+    assert_eq!((own.value(), other.value()), (40, 40));
+    let plain = Semaphore::new(&first.device, 0).unwrap();
+    let refused = plain.export(&first.device).unwrap_err();
+    assert!(
+        matches!(refused, StreamError::Driver(error) if error.kind == ErrorKind::PrivateSemaphore)
+    );
+    let virtually = Bench::new(config().in_virtual_time(1, ScheduleOrder::Seeded));
+    let refused = Semaphore::shared(&virtually.device, 0).unwrap_err();
+    assert!(matches!(refused, StreamError::Unsupported { .. }));
 }
 
 #[test]

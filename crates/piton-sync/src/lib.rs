@@ -14,6 +14,7 @@
 //! | exclude others | [`Mutex`], [`Condvar`] |
 //! | exclude others for a few dozen instructions | [`Brief`] |
 //! | read or write a word of a device's memory | [`foreign`] |
+//! | have several processes raise a number and sleep on it | [`SharedNumber`] |
 //! | hand out memory that a protocol guards | [`UnsafeCell`] |
 //! | start a thread | [`thread`] |
 //! | keep two counters off one cache line | [`CachePadded`] |
@@ -36,6 +37,7 @@ pub mod foreign;
 #[cfg(not(loom))]
 mod fork;
 mod prefetch;
+mod shared_number;
 
 #[cfg(not(loom))]
 #[path = "native.rs"]
@@ -59,6 +61,7 @@ pub use imp::{ForkMark, Mutex as Brief, MutexGuard as BriefGuard, heavy_fence, l
 
 pub use crossbeam_utils::CachePadded;
 pub use prefetch::prefetch_for_write;
+pub use shared_number::{Listening, SharedNumber};
 
 #[cfg(all(test, not(loom)))]
 mod tests {

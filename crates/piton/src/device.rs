@@ -5,7 +5,7 @@ use piton_alloc::{DevicePool, MemoryPoolConfig, PoolStats};
 use piton_buffer::{
     BufferError, DeviceContext, GraphRecorder, LoadedModule, PinnedBuffer, PrivatePool, Stream,
 };
-use piton_driver::{DeviceId, DeviceInfo, ModuleImage};
+use piton_driver::{DeviceId, DeviceInfo, ExportedSemaphore, ModuleImage};
 use piton_pinned::{PinnedPool, PinnedStats};
 use piton_stream::{Semaphore, StreamOptions};
 use piton_trace::DeviceTrace;
@@ -54,6 +54,34 @@ impl Device {
     /// [`BufferError::Stream`] where the device has none.
     pub fn semaphore(&self, initial: u64) -> Result<Semaphore, BufferError> {
         Ok(Semaphore::new(self.raw(), initial)?)
+    }
+
+    /// A semaphore at `initial` that other processes may have too: their streams and these wait for each other by it. In virtual time
+    /// there is none.
+    ///
+    /// # Errors
+    /// [`BufferError::Stream`] where the device has none.
+    pub fn shared_semaphore(&self, initial: u64) -> Result<Semaphore, BufferError> {
+        Ok(Semaphore::shared(self.raw(), initial)?)
+    }
+
+    /// A semaphore made for it, on its way to another process.
+    ///
+    /// # Errors
+    /// As [`shared_semaphore`](Self::shared_semaphore), and where it is one of this process's alone.
+    pub fn export_semaphore(
+        &self,
+        semaphore: &Semaphore,
+    ) -> Result<ExportedSemaphore, BufferError> {
+        Ok(semaphore.export(self.raw())?)
+    }
+
+    /// The semaphore that another process sent.
+    ///
+    /// # Errors
+    /// As [`shared_semaphore`](Self::shared_semaphore), and where it is no semaphore.
+    pub fn import_semaphore(&self, exported: &ExportedSemaphore) -> Result<Semaphore, BufferError> {
+        Ok(Semaphore::import(self.raw(), exported)?)
     }
 
     /// A page-locked buffer of `len` elements near this device, all bytes zero.

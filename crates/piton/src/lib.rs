@@ -102,6 +102,7 @@
 //! | find a race or a use of freed memory | [`RuntimeConfig::sanitizer`], [`Runtime::sanitizer`] |
 //! | wait for a value in a buffer, write one | [`Stream::wait_value`], [`Stream::write_value`] |
 //! | make a stream wait for the host | [`Device::semaphore`], [`Stream::wait_semaphore`] |
+//! | make streams of several processes wait for each other | [`Device::shared_semaphore`], [`Device::export_semaphore`], [`Device::import_semaphore`] |
 //! | end work early, go on after a failure | [`Stream::abort`], [`Stream::clear_error`] |
 //! | see which stream waits for what | [`Runtime::dump_streams`], [`LaneDump`] |
 //! | notice work that hangs, and end it | [`Runtime::watchdog`], [`Watchdog`] |
@@ -145,8 +146,8 @@ pub use piton_buffer::{
 };
 pub use piton_driver::{
     Comparison, ComputeUnitSet, DeviceId, DeviceInfo, DriverError, ErrorKind, ExecutionRecord,
-    Grid, HardwareQueue, Locking, ModuleImage, OnFailure, Operation, Placement, Priority,
-    WaitOutcome,
+    ExportedSemaphore, Grid, HardwareQueue, Locking, ModuleImage, OnFailure, Operation, Placement,
+    Priority, WaitOutcome,
 };
 pub use piton_pinned::{
     HostPages, PinnedClassStats, PinnedPoolConfig, PinnedStats, PinnedThreadStats, Refused,

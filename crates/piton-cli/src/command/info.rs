@@ -149,6 +149,7 @@ fn facts(device: &dyn Device) -> Result<DeviceFacts, DriverError> {
         ("host memory", device.host_memory().is_some()),
         ("host functions", device.host_functions().is_some()),
         ("semaphores", device.semaphores().is_some()),
+        ("semaphore sharing", device.semaphore_sharing().is_some()),
         ("peers", device.peers().is_some()),
         ("priorities", device.priorities().is_some()),
         ("timestamps", device.timestamps().is_some()),

@@ -251,8 +251,13 @@ impl<D: NativeDevice> Core<D> {
         }
         if deadline.is_none() {
             let reach = self.state.lock().reach(position);
-            if let Reach::Event(event) = reach {
-                event.wait();
+            if let Reach::Event(event, at) = reach
+                && event.wait()
+            {
+                let _blocked = self.retire_seen(&mut self.state.lock(), at);
+                if self.completed.load(Ordering::Acquire) >= position {
+                    return WaitOutcome::Reached;
+                }
             }
         }
         self.look();

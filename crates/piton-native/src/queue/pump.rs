@@ -197,11 +197,11 @@ impl<D: NativeDevice> Core<D> {
                 state.waits_at = position;
                 None
             }
-            Reach::Event(event) if inherited.is_none() => {
+            Reach::Event(event, _) if inherited.is_none() => {
                 let barrier = self.place.native.barrier(&event);
                 self.issue(&mut state, barrier, Some(awaited.clone()))
             }
-            Reach::Event(_) | Reach::Ended => self.pass(&mut state, awaited, inherited),
+            Reach::Event(..) | Reach::Ended => self.pass(&mut state, awaited, inherited),
         };
         let has_moved = moved.is_some();
         drop(state);
@@ -278,7 +278,8 @@ impl<D: NativeDevice> Core<D> {
             return true;
         }
         let flight = skipped(None, tag);
-        let woken = semaphore.raise(value);
+        // A late signal leaves it alone.
+        let woken = semaphore.raise(value).unwrap_or_default();
         state.flight.push_back(flight);
         let held = state.held.pop_front();
         drop(state);

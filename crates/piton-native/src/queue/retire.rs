@@ -3,7 +3,8 @@
 //! # Protocol
 //! [`retire`](Core::retire) looks at the events of what is in flight, oldest first, and stores the counter with Release.
 //! Before that it waits for the last event it found complete, which returns at once and makes the device's writes visible:
-//! a look at an event's status alone need not (OpenCL 3.0, `clGetEventInfo`, is no point of synchronisation).
+//! a look at an event's status alone need not (OpenCL 3.0, `clGetEventInfo`, is no point of synchronisation). Whoever has
+//! slept on an event itself ([`retire_seen`](Core::retire_seen)) has done both, and neither is done again.
 //!
 //! A wait for another queue ends only when that queue's counter is there, whatever its own event says: drivers end what
 //! depends on a failed command at once.
@@ -86,12 +87,19 @@ impl<D: NativeDevice> Core<D> {
     /// Ends, oldest first, what has ended. Returns the place of another queue that the oldest waits for, if it is that
     /// alone.
     pub(super) fn retire(&self, state: &mut State<D>) -> Option<Awaited<D>> {
+        self.retire_seen(state, 0)
+    }
+
+    /// As [`retire`](Self::retire), for who has waited for the event of position `seen`, and been told that it ended well.
+    pub(super) fn retire_seen(&self, state: &mut State<D>, seen: u64) -> Option<Awaited<D>> {
         let mut last: Option<D::Event> = None;
         let (before, mut blocked) = (state.completed, None);
         while let Some(front) = state.flight.front() {
+            let position = state.completed + 1;
             let failed = match &front.shows {
                 Shows::Nothing => None,
                 Shows::Running => break,
+                Shows::Event(_) if position == seen => None,
                 Shows::Event(event) => match event.progress() {
                     Progress::Pending => break,
                     Progress::Done => None,
@@ -109,14 +117,14 @@ impl<D: NativeDevice> Core<D> {
             let Some(flight) = state.flight.pop_front() else {
                 break;
             };
-            let position = state.completed + 1;
             if let Some(error) = self.failure_of(&flight, failed) {
                 self.fail(state, position, error, &flight.tag);
             }
             state.completed = position;
             self.device.standing().trace.record(self, position, &flight);
+            // On a queue in order, what was waited for shows what came before it as well.
             if let Shows::Event(event) = flight.shows {
-                last = Some(event);
+                last = (position > seen).then_some(event);
             }
         }
         if let Some(last) = last {

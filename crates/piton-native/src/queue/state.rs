@@ -117,8 +117,8 @@ impl Verdict {
 pub(super) enum Reach<E> {
     /// It has ended.
     Ended,
-    /// It ends with this event at the latest.
-    Event(E),
+    /// It ends with this event at the latest, which is that of this position.
+    Event(E, u64),
     /// The host must resolve something first.
     Held,
 }
@@ -185,9 +185,10 @@ impl<D: NativeDevice> State<D> {
             return Reach::Held;
         }
         // What has nothing of its own to do ends with what comes before it.
-        for flight in self.flight.range(..offset).rev() {
+        let positions = (self.completed + 1..=position).rev();
+        for (flight, at) in self.flight.range(..offset).rev().zip(positions) {
             match (&flight.shows, &flight.awaited) {
-                (Shows::Event(event), _) => return Reach::Event(event.clone()),
+                (Shows::Event(event), _) => return Reach::Event(event.clone(), at),
                 (Shows::Running, _) | (Shows::Nothing, Some(_)) => return Reach::Held,
                 (Shows::Nothing, None) => {}
             }

@@ -57,20 +57,21 @@ impl<V: VendorStream> NativeEvent for Ticket<V> {
         failure.map_or(Progress::Pending, Progress::Failed)
     }
 
-    fn wait(&self) {
+    fn wait(&self) -> bool {
         for _ in 0..SPINS {
             if self.stream.ended() >= self.ordinal {
-                return;
+                return true;
             }
             hint::spin_loop();
         }
         if self.is_over() {
-            return;
+            return false;
         }
         let event = self.stream.event_behind(self.ordinal);
         if event.and_then(|event| event.wait()).is_err() {
             self.stream.ask();
         }
+        false
     }
 
     fn tell<L: Listener>(&self, listener: Arc<L>) -> Result<(), V::Status> {

@@ -58,11 +58,12 @@ impl NativeEvent for Event {
         }
     }
 
-    /// Blocks until its command has ended; what it wrote is then visible to the host. Says nothing of how it ended:
-    /// see [`progress`](Self::progress).
-    fn wait(&self) {
-        // SAFETY: one event, as said. A failure of the command is this call's failure, which the status tells better.
-        let _code = unsafe { (self.api.wait_for_events)(1, &raw const self.id) };
+    /// Blocks until its command has ended; what it wrote is then visible to the host. A failure of the command is this
+    /// call's failure, of which the status tells more.
+    fn wait(&self) -> bool {
+        // SAFETY: one event, as said.
+        let code = unsafe { (self.api.wait_for_events)(1, &raw const self.id) };
+        code == cl::CL_SUCCESS
     }
 
     /// When its command started and ended, in nanoseconds of the device's clock. Of queues made for it only.

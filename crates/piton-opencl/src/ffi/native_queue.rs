@@ -10,6 +10,7 @@ use crate::{device::OpenClDevice, driver::Shared, kernel, priority};
 use opencl_sys as cl;
 use piton_driver::{FillPattern, Priority};
 use piton_native::{CopyWay, NativeCopy, NativeLaunch, kernels::LoadedKernel, slots::SlotPool};
+use piton_sync::atomic::{AtomicU64, Ordering};
 use std::{ffi::c_void, ptr, sync::Arc};
 
 /// An in-order queue of OpenCL, released when dropped: what was enqueued still runs.
@@ -19,6 +20,10 @@ pub(crate) struct NativeQueue {
     id: cl::cl_command_queue,
     /// Who knows which buffer an address is in, where memory is buffers.
     buffers: Option<Arc<Shared>>,
+    /// Commands enqueued, counted when each is in.
+    handed: AtomicU64,
+    /// How many of them the device has been given: a flush counts when it has returned.
+    flushed: AtomicU64,
 }
 
 // SAFETY: the table is shared; queues may be used by every thread at once (OpenCL 3.0, appendix A.2).
@@ -66,6 +71,8 @@ impl NativeQueue {
             api,
             id,
             buffers: None,
+            handed: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
         })
     }
 
@@ -94,6 +101,7 @@ impl NativeQueue {
     ) -> Called<Event> {
         let mut event = ptr::null_mut();
         succeeded(call(&raw mut event))?;
+        self.handed.fetch_add(1, Ordering::Release);
         Ok(Event::from_raw(self.api, event))
     }
 
@@ -243,9 +251,17 @@ impl piton_native::NativeQueue<OpenClDevice> for NativeQueue {
         Ok(event)
     }
 
+    /// Nothing to do where another flush has begun after the last command was in, and returned: who waits for what was
+    /// submitted a moment ago has flushed then.
     fn flush(&self) -> Called<()> {
+        let handed = self.handed.load(Ordering::Acquire);
+        if self.flushed.load(Ordering::Acquire) >= handed {
+            return Ok(());
+        }
         // SAFETY: the queue is alive.
-        succeeded(unsafe { (self.api.flush)(self.id) })
+        succeeded(unsafe { (self.api.flush)(self.id) })?;
+        self.flushed.fetch_max(handed, Ordering::Release);
+        Ok(())
     }
 }
 

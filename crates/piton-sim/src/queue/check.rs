@@ -96,11 +96,11 @@ impl SimQueue {
                 inherits,
             })?,
             contract::Command::WaitSemaphore { semaphore, value } => Command::WaitSemaphore {
-                semaphore: device.own_semaphore(semaphore, operation)?,
+                semaphore: device.own_semaphore(&**semaphore, operation)?,
                 value,
             },
             contract::Command::SignalSemaphore { semaphore, value } => Command::SignalSemaphore {
-                semaphore: device.own_semaphore(semaphore, operation)?,
+                semaphore: device.own_semaphore(&**semaphore, operation)?,
                 value,
             },
             contract::Command::WriteTimestamp { pool, index } => Command::WriteTimestamp {
