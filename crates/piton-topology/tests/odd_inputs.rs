@@ -164,6 +164,24 @@ fn rows_that_a_terminal_broke_are_put_together_whatever_its_width() {
 }
 
 #[test]
+fn one_break_anywhere_changes_nothing_or_is_refused() {
+    for text in [wide(), npus(16)] {
+        let whole = ToolMatrix::parse(&text).unwrap();
+        let end = text.find("Legend").unwrap_or(text.len());
+        let mut refused = 0;
+        for at in 0..end {
+            let broken = format!("{}\n{}", &text[..at], &text[at..]);
+            match ToolMatrix::parse(&broken) {
+                Ok(found) => assert!(found == whole, "{at}:\n{broken}"),
+                Err(_) => refused += 1,
+            }
+        }
+        // Names of rows that are broken, most of them.
+        assert!(refused < 50, "{refused}");
+    }
+}
+
+#[test]
 fn a_text_of_lines_without_end_that_are_no_rows_is_refused_soon() {
     let header = "GPU0  GPU1\n";
     for text in [

@@ -150,7 +150,13 @@ fn header_of(line: usize, broken: &[&str], rows: &[(usize, &str)]) -> Result<Str
     let mut readings = readings(line, broken)?;
     let best = readings.iter().map(score).max();
     readings.retain(|text| Some(score(text)) == best);
-    only(line, readings)
+    let header = only(line, readings)?;
+    // A row that was broken behind its name.
+    let is_said = |cell: &String| relation(cell).is_some();
+    if cells(&header).iter().any(is_said) {
+        return Err(MatrixError::Wrapped { line });
+    }
+    Ok(header)
 }
 
 /// A row out of its lines.
