@@ -35,7 +35,7 @@
 //! | wait for what the host says | [`Stream::wait_semaphore`], [`Stream::signal_semaphore`] |
 //! | end work early, go on after a failure | [`Stream::abort`], [`Stream::clear_error`] |
 //! | see who waits for whom, notice what hangs | [`DeviceContext::dump_streams`], [`DeviceContext::watchdog`] |
-//! | copy between buffers of one device, or of two | [`Stream::copy`], [`Stream::copy_peer`] |
+//! | copy between buffers of one device, or of two | [`Stream::copy`], [`Stream::copy_peer`], [`Stream::copy_peer_weighing`] |
 //!
 //! # Guarantees
 //! - Work that conflicts over a buffer is ordered as the program submitted it, whatever streams it is on.

@@ -8,6 +8,7 @@
 use crate::{BufferError, DeviceSlice, DeviceSliceMut, Stream, copy::check_lengths, stream::Use};
 use bytemuck::Pod;
 use piton_driver::PeerAddress;
+use piton_transfer::CopyWeight;
 
 impl Stream {
     /// Copies elements from a buffer of one device to a buffer of another; this stream is on one of the two. The
@@ -23,6 +24,22 @@ impl Stream {
         &self,
         src: impl Into<DeviceSlice<'a, T>>,
         dst: impl Into<DeviceSliceMut<'a, T>>,
+    ) -> Result<(), BufferError> {
+        self.copy_peer_weighing(src, dst, CopyWeight::ONE)
+    }
+
+    /// As [`copy_peer`](Self::copy_peer), with more of the links that it shares with other copies of this stream's priority: one
+    /// that weighs three gets three times what one that weighs one does. Copies below
+    /// [`guarded_bytes`](piton_transfer::TransferConfig::guarded_bytes), in a capture or within one device all weigh one.
+    ///
+    /// # Errors
+    /// As [`copy_peer`](Self::copy_peer).
+    #[track_caller]
+    pub fn copy_peer_weighing<'a, T: Pod>(
+        &self,
+        src: impl Into<DeviceSlice<'a, T>>,
+        dst: impl Into<DeviceSliceMut<'a, T>>,
+        weight: CopyWeight,
     ) -> Result<(), BufferError> {
         let (src, dst) = (src.into(), dst.into());
         check_lengths(src.len(), dst.len())?;
@@ -44,7 +61,7 @@ impl Stream {
         let carried = unsafe {
             self.context()
                 .transfers()
-                .copy(self.raw(), to, from, src.bytes())
+                .copy_weighing(self.raw(), to, from, src.bytes(), weight)
         };
         ordered.note(&carried.submitted);
         Ok(carried.result?)

@@ -80,6 +80,18 @@ impl CostModel {
             _ => rate,
         }
     }
+
+    /// What a copy that runs at `rate` takes of each link on its way: more than that where it crosses host bridges.
+    #[must_use]
+    pub fn occupied(&self, kind: RouteKind, rate: BytesPerSec) -> BytesPerSec {
+        match kind {
+            RouteKind::HostBridge | RouteKind::Staged { .. } => {
+                let whole = u128::from(rate.get()) * 6 / u128::from(self.host_bridge_sixths.max(1));
+                BytesPerSec::new(u64::try_from(whole).unwrap_or(u64::MAX))
+            }
+            _ => rate,
+        }
+    }
 }
 
 /// So many sixths of a rate; of what does not divide by six, all.

@@ -6,12 +6,14 @@
 //! whose distances are those, with rates from the table of defaults. Where the words fit no tree of
 //! switches (`PXB` in a ring), pairs get switches of their own; what still differs is a warning.
 //!
-//! Rows may be fewer than columns (listings are cut off): what other rows say stands in.
+//! Rows may be fewer than columns (listings are cut off): what other rows say stands in. Rows that a terminal broke into several
+//! lines are put together where that can be done in one way.
 
 mod assemble;
 mod fabric;
 mod rocm;
 mod smi;
+mod wrapped;
 
 use std::borrow::Cow;
 

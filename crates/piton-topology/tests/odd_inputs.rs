@@ -90,11 +90,135 @@ fn what_nobody_knows_of_a_pair_is_unknown_and_the_devices_are_there_still() {
     assert!(router.route(a, b, 1 << 20).is_ok());
 }
 
+/// The text as a terminal of so many columns shows it, with the blanks in front of a break or without them.
+fn in_columns(text: &str, columns: usize, keeps_blanks: bool) -> String {
+    let broken = text.lines().map(|line| {
+        let letters: Vec<char> = line.chars().collect();
+        let pieces = letters.chunks(columns).map(|piece| {
+            let piece: String = piece.iter().collect();
+            if keeps_blanks {
+                piece
+            } else {
+                piece.trim_end().to_owned()
+            }
+        });
+        pieces.collect::<Vec<_>>().join("\n")
+    });
+    broken.collect::<Vec<_>>().join("\n")
+}
+
+/// What `nvidia-smi` prints of sixteen devices and two controllers, tabs shown as blanks.
+fn wide() -> String {
+    let names: Vec<String> = (0..16)
+        .map(|at| format!("GPU{at}"))
+        .chain((9..11).map(|at| format!("mlx5_{at}")))
+        .collect();
+    let cell = |text: &str| format!("{text:<8}");
+    let mut text = cell("") + &names.iter().map(|name| cell(name)).collect::<String>();
+    text += "CPU Affinity    NUMA Affinity   GPU NUMA ID\n";
+    for (row, name) in names.iter().enumerate() {
+        text += &cell(name);
+        for column in 0..names.len() {
+            let word = match (row, column) {
+                _ if row == column => " X ",
+                (16.., _) | (_, 16..) => "NODE",
+                _ if row / 2 == column / 2 => "NV12",
+                _ if row / 8 == column / 8 => "PXB",
+                _ => "SYS",
+            };
+            text += &cell(word);
+        }
+        if row < 16 {
+            let numa = row / 8;
+            text += &format!(
+                "{:<16}{numa:<16}N/A",
+                if numa == 0 {
+                    "0-23,48-71"
+                } else {
+                    "24-47,72-95"
+                }
+            );
+        }
+        text += "\n";
+    }
+    text + "\nLegend:\n\n  X    = Self\n\nNIC Legend:\n\n  NIC0: mlx5_9\n"
+}
+
 #[test]
-fn a_row_that_the_terminal_wrapped_is_named_with_its_line() {
-    let wrapped = npus(3).replacen("SIO        HCCS_SW", "SIO\n   HCCS_SW", 1);
-    let error = matrix(&wrapped).unwrap_err();
-    assert!(error.starts_with("line 2"), "{error}");
+fn rows_that_a_terminal_broke_are_put_together_whatever_its_width() {
+    for text in [wide(), npus(16)] {
+        let whole = ToolMatrix::parse(&text).unwrap();
+        let mut refused = Vec::new();
+        for columns in 40..200 {
+            for keeps_blanks in [true, false] {
+                let broken = in_columns(&text, columns, keeps_blanks);
+                match ToolMatrix::parse(&broken) {
+                    Ok(found) => assert!(found == whole, "{columns} columns:\n{broken}"),
+                    // What can be read in two ways is not guessed at.
+                    Err(error) => refused.push((columns, keeps_blanks, error)),
+                }
+            }
+        }
+        assert!(refused.is_empty(), "{refused:?}");
+    }
+}
+
+#[test]
+fn one_break_anywhere_changes_nothing_or_is_refused() {
+    for text in [wide(), npus(16)] {
+        let whole = ToolMatrix::parse(&text).unwrap();
+        let end = text.find("Legend").unwrap_or(text.len());
+        let mut refused = 0;
+        for at in 0..end {
+            let broken = format!("{}\n{}", &text[..at], &text[at..]);
+            match ToolMatrix::parse(&broken) {
+                Ok(found) => assert!(found == whole, "{at}:\n{broken}"),
+                Err(_) => refused += 1,
+            }
+        }
+        // Names of rows that are broken, most of them.
+        assert!(refused < 50, "{refused}");
+    }
+}
+
+#[test]
+fn a_text_of_lines_without_end_that_are_no_rows_is_refused_soon() {
+    let header = "GPU0  GPU1\n";
+    for text in [
+        format!("{header}{}", "GPU2\n".repeat(200_000)),
+        format!("{header}GPU0  X\n{}", "N\n".repeat(1 << 20)),
+        format!("{}\n", "GPU1 ".repeat(500_000)),
+    ] {
+        assert!(matrix(&text).is_err());
+    }
+}
+
+#[test]
+fn a_broken_row_that_is_none_or_two_is_named_with_its_line() {
+    let wrong = npus(3).replacen("SIO        HCCS_SW", "SIO\n   HCCS_XX", 1);
+    let wrong = matrix(&wrong).unwrap_err();
+    assert!(wrong.starts_with("line 2"), "{wrong}");
+    // Processors 0 to 15 and no node, or processors 0 and 1 and node 5.
+    let two = "GPU0  GPU1  CPU Affinity  NUMA Affinity  GPU NUMA ID\n\
+        GPU0   X    NV4   0-1\n5\nGPU1  NV4    X    0-1  0  N/A\n";
+    let two = matrix(two).unwrap_err();
+    assert!(
+        two.starts_with("line 2") && two.contains("more than one way"),
+        "{two}"
+    );
+}
+
+#[test]
+fn a_matrix_is_found_behind_a_prompt_and_names_may_fill_their_columns_but_for_one_blank() {
+    let text = "node01 $ nvidia-smi topo -m\n        GPU0    GPU1    mlx5_10 mlx5_11 roceport CPU Affinity\n\
+        GPU0     X      NV4     PIX     PXB     NODE    0-3\n\
+        GPU1    NV4      X      PXB     PIX     NODE    0-3\n\
+        mlx5_10 PIX     PXB      X      PXB     NODE\n\
+        mlx5_11 PXB     PIX     PXB      X      NODE\n\
+        roceport NODE   NODE    NODE    NODE     X\n";
+    let machine = matrix(text).unwrap();
+    assert_eq!((machine.device_count(), machine.endpoints().len()), (2, 5));
+    assert_eq!(apart(&machine), Distance::Link);
 }
 
 /// What `rocm-smi` prints of so many devices, each pair joined by a link of this type and of this weight.

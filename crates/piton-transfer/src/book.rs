@@ -4,8 +4,8 @@
 //! A copy says what its plan takes of the links until its round is over. The priority of its stream is its *class*, and between
 //! classes the order is strict: a plan does not see what less urgent copies take, and takes no link that a more urgent one
 //! is on, since a link divides what it carries evenly. A copy for which nothing is left *waits*: no round of it is under way until one of somebody else's is over. Inside a class
-//! links are shared evenly: on the way that is its own a copy may count on its part of what the class has, since that is what
-//! links give it; over others' ways it takes only what is free.
+//! links are shared by weights: on the way that is its own a copy may count on its part of what the class has, since that is what
+//! links give it; of others' ways it takes its part of what those do not need whose own they are.
 //!
 //! So that a copy that waits goes on in the end it *ages*: each time the rounds that it saw go by were planned to take
 //! [`AGES_AFTER_NS`], it moves up a class and stays there. Time is that of plans: no clock is asked, and virtual time
@@ -18,7 +18,7 @@
 //!
 //! A leaf lock, but that plans are made under it.
 
-use crate::job::Job;
+use crate::{CopyWeight, job::Job};
 use piton_driver::Priority;
 use piton_stream::Event;
 use piton_topology::{BytesPerSec, LinkId, Machine, NodeId, Residual};
@@ -39,14 +39,49 @@ pub(crate) type Direction = (LinkId, NodeId);
 pub(crate) struct Claim {
     /// Smaller is more urgent.
     pub(crate) class: Priority,
+    /// What it gets beside others of its class.
+    pub(crate) weight: CopyWeight,
     /// Where it begins.
     pub(crate) start: Event,
+}
+
+/// What a round takes of a direction of a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    pub(crate) at: Direction,
+    pub(crate) rate: BytesPerSec,
+    /// The copy's own way leads over it.
+    pub(crate) is_own: bool,
 }
 
 #[derive(Debug)]
 struct Taken {
     claim: Claim,
-    uses: Vec<(Direction, BytesPerSec)>,
+    uses: Vec<Use>,
+    /// What its own way carries alone.
+    wanted: BytesPerSec,
+}
+
+impl Taken {
+    /// The directions it uses, each once, and whether each is of its own way.
+    fn directions(&self) -> BTreeMap<Direction, bool> {
+        let mut directions = BTreeMap::new();
+        for used in &self.uses {
+            *directions.entry(used.at).or_default() |= used.is_own;
+        }
+        directions
+    }
+}
+
+/// What the copies of one class make of a direction.
+#[derive(Debug, Default)]
+struct Sharing {
+    /// Of all that are on it.
+    weight: u64,
+    /// Of those whose own way it is not.
+    passing: u64,
+    /// What those could use whose own way it is.
+    wanted: u64,
 }
 
 /// A copy that waits.
@@ -80,11 +115,11 @@ impl Book {
         urgent.collect()
     }
 
-    /// What is left to a copy of a class, in whose way are the more urgent rounds in `begun`, and which goes over its
-    /// `own` way; and whether any of those is under way.
+    /// What is left to a copy, in whose way are the more urgent rounds in `begun`, and which goes over its `own` way; and
+    /// whether any of those is under way.
     pub(crate) fn left(
         &self,
-        class: Priority,
+        claim: &Claim,
         begun: &BTreeSet<Ticket>,
         own: &[Direction],
     ) -> (Residual, bool) {
@@ -96,37 +131,58 @@ impl Book {
             .filter(|(ticket, _)| begun.contains(ticket))
         {
             is_behind = true;
-            for ((link, from), _) in &taken.uses {
-                left.take(*link, *from, self.whole.free(*link, *from));
+            for Use { at, .. } in &taken.uses {
+                left.take(at.0, at.1, self.whole.free(at.0, at.1));
             }
         }
-        let ours = left.clone();
-        let equals = self
-            .taken
-            .values()
-            .filter(|taken| taken.claim.class == class);
-        let mut sharing: BTreeMap<Direction, u64> = BTreeMap::new();
-        for taken in equals {
-            for (at, rate) in &taken.uses {
-                left.take(at.0, at.1, *rate);
-                *sharing.entry(*at).or_default() += 1;
-            }
-        }
-        for (at, count) in sharing.into_iter().filter(|(at, _)| own.contains(at)) {
-            let (free, all) = (left.free(at.0, at.1), ours.free(at.0, at.1));
-            let part = all.get() / (count + 1);
-            if free.get() < part {
+        let of_class = left.clone();
+        let sharing = self.take_equals(claim.class, &mut left);
+        let weight = u64::from(claim.weight.get());
+        for (at, others) in sharing {
+            let (free, all) = (left.free(at.0, at.1).get(), of_class.free(at.0, at.1).get());
+            let part = others.leave(own.contains(&at), (free, all), weight);
+            if part != free {
                 left = with(left, at, part, &self.whole);
             }
         }
         (left, is_behind)
     }
 
+    /// Takes what copies of a class have off `left`, and says who shares which direction.
+    fn take_equals(&self, class: Priority, left: &mut Residual) -> BTreeMap<Direction, Sharing> {
+        let mut sharing: BTreeMap<Direction, Sharing> = BTreeMap::new();
+        let taken = self.taken.values();
+        for taken in taken.filter(|taken| taken.claim.class == class) {
+            for used in &taken.uses {
+                left.take(used.at.0, used.at.1, used.rate);
+            }
+            let weight = u64::from(taken.claim.weight.get());
+            for (at, is_own) in taken.directions() {
+                let on = sharing.entry(at).or_default();
+                on.weight += weight;
+                if is_own {
+                    on.wanted = on.wanted.saturating_add(taken.wanted.get());
+                } else {
+                    on.passing += weight;
+                }
+            }
+        }
+        sharing
+    }
+
     /// A round takes so much.
-    pub(crate) fn take(&mut self, claim: Claim, uses: Vec<(Direction, BytesPerSec)>) -> Ticket {
+    pub(crate) fn take(&mut self, claim: Claim, uses: Vec<Use>) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
-        self.taken.insert(ticket, Taken { claim, uses });
+        let own = uses.iter().filter(|used| used.is_own);
+        let carried = own.map(|Use { at, .. }| self.whole.free(at.0, at.1));
+        let wanted = carried.min().unwrap_or(BytesPerSec::new(0));
+        let taken = Taken {
+            claim,
+            uses,
+            wanted,
+        };
+        self.taken.insert(ticket, taken);
         ticket
     }
 
@@ -157,6 +213,25 @@ impl Book {
     pub(crate) fn wake(&mut self) -> Vec<Waiting> {
         std::mem::take(&mut self.waiting)
     }
+}
+
+impl Sharing {
+    /// What they leave to a copy of this weight whose own way it is, or not: of `all` that the class has, of which so much is
+    /// `free`.
+    fn leave(&self, is_own: bool, (free, all): (u64, u64), weight: u64) -> u64 {
+        if is_own {
+            return free.max(part_of(all, weight, self.weight));
+        }
+        // What nobody needs whose own way it is.
+        let rest = all.saturating_sub(self.wanted);
+        free.min(rest).max(part_of(rest, weight, self.passing))
+    }
+}
+
+/// The part of a copy of this weight, beside others that weigh so much together.
+fn part_of(all: u64, weight: u64, others: u64) -> u64 {
+    let part = u128::from(all) * u128::from(weight) / u128::from((weight + others).max(1));
+    u64::try_from(part).unwrap_or(u64::MAX)
 }
 
 /// As `left`, with exactly `rate` free there.
@@ -205,6 +280,27 @@ impl Age {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_gets_its_part_of_its_own_way_and_of_others_what_those_do_not_need() {
+        let others = Sharing {
+            weight: 3,
+            passing: 2,
+            wanted: 40,
+        };
+        // Nothing is free: what weighs three is half beside others that weigh three.
+        assert_eq!(others.leave(true, (0, 100), 3), 50);
+        assert_eq!(others.leave(true, (90, 100), 1), 90);
+        // Those who pass share what is left, and what is free of what is wanted is not theirs.
+        assert_eq!(others.leave(false, (0, 100), 1), 20);
+        assert_eq!(others.leave(false, (0, 100), 2), 30);
+        assert_eq!(others.leave(false, (90, 100), 1), 60);
+        let all = Sharing {
+            wanted: 100,
+            ..others
+        };
+        assert_eq!(all.leave(false, (50, 100), 8), 0);
+    }
 
     #[test]
     fn a_copy_moves_up_a_class_each_time_it_has_waited_and_never_past_the_highest() {

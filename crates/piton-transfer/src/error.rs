@@ -64,6 +64,14 @@ pub enum TransferError {
         /// The most they may have.
         limit: u64,
     },
+    /// A weight that no copy may have.
+    #[error("a copy that weighs {weight}; it may be 1 to {most}")]
+    Weight {
+        /// What was asked for.
+        weight: u16,
+        /// The most there is.
+        most: u16,
+    },
     /// It failed on every way there was.
     #[error("a copy from {from} to {to} was given up after {rounds} tries")]
     GivenUp {

@@ -20,7 +20,7 @@ mod blame;
 mod planning;
 
 use crate::{
-    TransferError,
+    CopyWeight, TransferError,
     book::{Age, Ticket, Waiting},
     engine::Engine,
     gate::Gate,
@@ -53,6 +53,7 @@ pub(crate) struct Job {
     /// Stands for what the round under way takes of the links.
     ticket: Option<Ticket>,
     age: Age,
+    weight: CopyWeight,
     rounds: u32,
 }
 
@@ -82,7 +83,7 @@ impl Job {
         engine: &Arc<Engine>,
         stream: &Stream,
         (dst, src): (PeerAddress, PeerAddress),
-        bytes: u64,
+        (bytes, weight): (u64, CopyWeight),
     ) -> Result<Closed, TransferError> {
         let (from, to) = (engine.ends.get(src.device)?, engine.ends.get(dst.device)?);
         let (first, near) = from.gates.close(&from.lanes, &from.device)?;
@@ -112,6 +113,7 @@ impl Job {
             ended: Frontier::new(),
             ticket: None,
             age: Age::new(stream.priority(), highest),
+            weight,
             rounds: 0,
         };
         let gates = [near, far];

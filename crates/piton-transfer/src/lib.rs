@@ -17,6 +17,7 @@
 //! |---|---|
 //! | copy between two devices | [`Transfers::copy`] |
 //! | choose how | [`Roads`], [`TransferConfig`] |
+//! | give a copy more of what it shares with others | [`Transfers::copy_weighing`], [`CopyWeight`] |
 //! | know which ways were taken | [`Transfers::routes`], [`RouteUse`] |
 //! | know what went wrong on the way | [`Transfers::incidents`], [`Incident`] |
 //! | end copies that hang | [`TransferConfig::oversees`], [`Transfers::check`] |
@@ -31,7 +32,7 @@
 //!
 //! - No wrong byte is seen where [everything is compared](Compared::Everything). By default links that were tried are trusted.
 //! - What a copy on a more urgent stream can use, one on a less urgent stream does not get; but one that has waited for long
-//!   becomes more urgent.
+//!   becomes more urgent. Copies on streams of one priority share links by their [weights](CopyWeight).
 //!
 //! # Not here
 //! Checksums: what is compared is read back, since no two kinds of device have the same kernels.
@@ -60,6 +61,7 @@ mod sample;
 mod staged;
 mod transfers;
 mod way;
+mod weight;
 
 pub use chunks::LEAST_CHUNK_BYTES;
 pub use config::{Compared, Roads, TransferConfig};
@@ -71,3 +73,4 @@ pub use piton_topology::Router;
 pub use route_use::RouteUse;
 pub use transfers::{Carried, Transfers};
 pub use way::Leg;
+pub use weight::CopyWeight;

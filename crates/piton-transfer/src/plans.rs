@@ -9,8 +9,8 @@
 mod quarantine;
 
 use crate::{
-    TransferConfig, TransferError,
-    book::{Book, Claim, Direction, Ticket, Waiting},
+    CopyWeight, TransferConfig, TransferError,
+    book::{Book, Claim, Direction, Ticket, Use, Waiting},
     incident::{Incident, Incidents},
     job::Job,
     now::{Now, Options, homes},
@@ -19,8 +19,8 @@ use crate::{
 use piton_driver::{DeviceId, Priority};
 use piton_sync::{Mutex, atomic::AtomicBool};
 use piton_topology::{
-    BytesPerSec, Candidate, DeviceId as Place, LinkId, Machine, NumaId, PeerAccess, Route,
-    RouteKind, Router, Stripe, StripePlan, Verdict,
+    BytesPerSec, Candidate, DeviceId as Place, LinkId, Machine, NumaId, PeerAccess, Residual,
+    Route, RouteKind, Router, Stripe, StripePlan, Verdict,
 };
 use smallvec::{SmallVec, smallvec};
 use std::{
@@ -36,6 +36,8 @@ const ALIGN: u64 = 256;
 
 /// Lanes of a leg of a copy that goes one way and stops on it: one starts a chunk while the other carries one.
 const LANES: u16 = 2;
+/// Lanes of a leg at most that a copy has for what it weighs.
+const MOST_LANES: u16 = LANES * CopyWeight::MOST.get();
 
 /// The ways between the devices of a machine. `now` is a leaf lock; so is `book`, which may be held while
 /// planning.
@@ -125,7 +127,8 @@ impl Plans {
         let own = self.directions(from, &one.way.links);
         let begun = self.begun(claim.class);
         let mut book = self.book.lock();
-        let (left, is_behind) = book.left(claim.class, &begun, &own);
+        let (left, is_behind) = book.left(claim, &begun, &own);
+        let one = self.shared(one, &own, &left);
         let planned = |bytes: u64| -> Option<StripePlan> {
             let planner = now.planner.as_ref()?;
             let plan = planner.plan(from, to, bytes, &left).ok()?;
@@ -143,8 +146,15 @@ impl Plans {
                 return Ok(Plan::Waits(begun));
             }
             // Others see that it takes its way; and it may find more of them later.
+            let one = self.weighed(one, claim.weight);
             let rate = BytesPerSec::new(rate(bytes, one.predicted_ns));
-            let uses = own.into_iter().map(|at| (at, rate)).collect();
+            let rate = self.options.costs.occupied(one.way.kind, rate);
+            let uses = own.iter().map(|at| Use {
+                at: *at,
+                rate,
+                is_own: true,
+            });
+            let uses = uses.collect();
             let first = if now.planner.is_some() || is_behind {
                 first_bytes(bytes, one.predicted_ns, installment)
             } else {
@@ -159,12 +169,50 @@ impl Plans {
             None => (whole, bytes),
         };
         let uses = plan.stripes.iter().flat_map(|stripe| {
+            let rate = self.options.costs.occupied(stripe.kind, stripe.rate);
             let way = self.directions(from, &stripe.hops).into_iter();
-            way.map(|at| (at, stripe.rate))
+            let own = &own;
+            way.map(move |at| Use {
+                at,
+                rate,
+                is_own: own.contains(&at),
+            })
         });
         let ticket = book.take(claim.clone(), uses.collect());
-        let shares = plan.stripes.iter().map(|part| self.striped(part));
+        let parts = plan.stripes.iter();
+        let shares = parts.map(|part| self.weighed(self.striped(part), claim.weight));
         Ok(Plan::Goes(shares.collect(), bytes, ticket))
+    }
+
+    /// A copy over one way takes as much longer as less of its links `own` is `left` to it.
+    fn shared(&self, one: Share, own: &[Direction], left: &Residual) -> Share {
+        let least = |rates: &mut dyn Iterator<Item = u64>| rates.min().unwrap_or(1);
+        let free = least(&mut own.iter().map(|(link, node)| left.free(*link, *node).get()));
+        let whole = least(&mut own.iter().filter_map(|(link, node)| {
+            let link = self.machine.link(*link)?;
+            Some(link.bandwidth_from(*node).get())
+        }));
+        let part = u128::from(free.clamp(1, whole.max(1)));
+        let longer = u128::from(one.predicted_ns) * u128::from(whole) / part;
+        Share {
+            predicted_ns: u64::try_from(longer).unwrap_or(u64::MAX),
+            ..one
+        }
+    }
+
+    /// Links divide evenly among commands, so a copy that weighs three has three times as many of them under way; but no more
+    /// than there are engines for.
+    fn weighed(&self, share: Share, weight: CopyWeight) -> Share {
+        let lanes = share.lanes.saturating_mul(weight.get());
+        let most = if self.options.engines.is_some() {
+            share.lanes
+        } else {
+            MOST_LANES.max(share.lanes)
+        };
+        Share {
+            lanes: lanes.min(most),
+            ..share
+        }
     }
 
     /// The more urgent rounds that have begun.

@@ -6,7 +6,7 @@
 )]
 
 use crate::{
-    Incident, Roads, RouteUse, TransferDevice, TransferError,
+    CopyWeight, Incident, Roads, RouteUse, TransferDevice, TransferError,
     companion::Companions,
     config::Compared,
     end::Ends,
@@ -129,6 +129,25 @@ impl Transfers {
         src: PeerAddress,
         bytes: u64,
     ) -> Carried {
+        // SAFETY: the caller promised it.
+        unsafe { self.copy_weighing(stream, dst, src, bytes, CopyWeight::ONE) }
+    }
+
+    /// As [`copy`](Self::copy); of links that copies of one class share it gets as much as it weighs beside them, and on others'
+    /// ways what is left of those. Only guarded copies weigh more than one: one command is as good as another. Where devices
+    /// have [few engines](crate::TransferConfig::engines) a copy gets no more than its engines carry.
+    ///
+    /// # Safety
+    /// As there.
+    #[track_caller]
+    pub unsafe fn copy_weighing(
+        &self,
+        stream: &Stream,
+        dst: PeerAddress,
+        src: PeerAddress,
+        bytes: u64,
+        weight: CopyWeight,
+    ) -> Carried {
         let share = match self.share(dst, src, bytes) {
             Ok(share) => share,
             Err(error) => return Carried::nothing(error),
@@ -146,7 +165,7 @@ impl Transfers {
         }
         self.engine.retry();
         // SAFETY: the caller promised it for both ranges.
-        unsafe { self.guarded(stream, dst, src, bytes) }
+        unsafe { self.guarded(stream, (dst, src), bytes, weight) }
     }
 
     /// What was carried which way so far.
@@ -270,11 +289,11 @@ impl Transfers {
     unsafe fn guarded(
         &self,
         stream: &Stream,
-        dst: PeerAddress,
-        src: PeerAddress,
+        ends: (PeerAddress, PeerAddress),
         bytes: u64,
+        weight: CopyWeight,
     ) -> Carried {
-        let closed = match Job::close(&self.engine, stream, (dst, src), bytes) {
+        let closed = match Job::close(&self.engine, stream, ends, (bytes, weight)) {
             Ok(closed) => closed,
             Err(error) => return Carried::nothing(error),
         };

@@ -94,6 +94,7 @@
 //! | launch a kernel | [`Device::load`], [`Module::kernel`], [`Stream::launch`] |
 //! | copy, and wait or `.await` | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
 //! | copy between devices | [`Stream::copy_peer`], [`Runtime::routes`], [`RuntimeConfig::transfers`] |
+//! | give a copy more of the links it shares | [`Stream::copy_peer_weighing`], [`CopyWeight`] |
 //! | know which links failed, end copies that hang | [`Runtime::incidents`], [`Runtime::check_copies`] |
 //! | measure what copies between devices reach | [`Runtime::calibrate`], [`TransferConfig::measuring`] |
 //! | order streams by hand, time them | [`Stream::record`], [`Stream::wait`], [`Event`] |
@@ -162,7 +163,9 @@ pub use piton_stream::{
 };
 pub use piton_topology::{Machine, RouteKind};
 pub use piton_trace::{DeviceTrace, Written, write_chrome as write_chrome_trace};
-pub use piton_transfer::{Compared, Incident, Leg, NamedLink, Reason, RouteUse, TransferConfig};
+pub use piton_transfer::{
+    Compared, CopyWeight, Incident, Leg, NamedLink, Reason, RouteUse, TransferConfig, TransferError,
+};
 
 /// A kernel loaded on a device. A cheap handle.
 pub type Kernel = std::sync::Arc<dyn piton_driver::Kernel>;

@@ -73,6 +73,12 @@ pub enum MatrixError {
         /// Columns there are.
         columns: usize,
     },
+    /// A row that was broken over several lines and can be put together in more than one way, or in too many.
+    #[error("line {line}: a row over several lines that can be read in more than one way")]
+    Wrapped {
+        /// Where it begins.
+        line: usize,
+    },
     /// A cell with a word that no tool is known to print.
     #[error("line {line}, column {column}: a word that is no distance, number or link type")]
     Cell {

@@ -1,12 +1,13 @@
 //! The matrix of `nvidia-smi topo -m` and of `npu-smi info -t topo`.
 //!
-//! The header is the first line whose first word names a device or a network controller. Cells are
-//! apart by a tab or by two blanks and more: ` X ` has blanks inside, lists of processors have none.
-//! The matrix ends at a blank line or at the legend, which is in the user's language.
+//! The header is the first line whose first words name devices or network controllers. Cells are
+//! apart by a tab or by blanks: ` X ` has them around it, lists of processors have none.
+//! The matrix ends at a blank line or at the legend, which is in the user's language. What a terminal
+//! [broke](super::wrapped) is put together first.
 
 use std::collections::HashMap;
 
-use super::{MAX_COLUMNS, ToolEndpoint, ToolMatrix};
+use super::{MAX_COLUMNS, ToolEndpoint, ToolMatrix, wrapped};
 use crate::distance::{Distance, Relation};
 use crate::error::MatrixError;
 use crate::id::NumaId;
@@ -15,19 +16,11 @@ use crate::matrix::Matrix;
 
 pub(super) fn parse(text: &str) -> Result<ToolMatrix, MatrixError> {
     let mut lines = (1..).zip(text.lines());
-    let header = lines.find_map(|(line, text)| {
-        let cells = cells(text);
-        let first = cells.iter().find(|cell| !cell.is_empty())?;
-        is_endpoint(first).then_some((line, cells))
-    });
-    let (line, header) = header.ok_or(MatrixError::NoHeader)?;
-    let mut table = Table::new(line, &header)?;
-    for (line, text) in lines {
-        let start = text.trim();
-        if start.is_empty() || start.starts_with("Legend") {
-            break;
-        }
-        let cells = cells(text);
+    let header = lines.find(|(_, text)| is_header(text));
+    let ((line, header), rows) = wrapped::join(header.ok_or(MatrixError::NoHeader)?, lines)?;
+    let mut table = Table::new(line, &cells(&header))?;
+    for (line, text) in rows {
+        let cells = cells(&text);
         // A legend in another language.
         if table.is_whole() && !cells.first().is_some_and(|name| is_endpoint(name)) {
             break;
@@ -37,22 +30,45 @@ pub(super) fn parse(text: &str) -> Result<ToolMatrix, MatrixError> {
     Ok(table.finish())
 }
 
-/// The cells of a line, without blanks around them.
-fn cells(line: &str) -> Vec<String> {
+/// Whether a line begins with the names of columns.
+fn is_header(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let is_named = words.next().is_some_and(is_endpoint);
+    // Not a prompt, whose machine may be called as a controller is.
+    let may_follow = |word| is_endpoint(word) || TITLES.iter().any(|title| title.starts_with(word));
+    is_named && words.next().is_none_or(may_follow)
+}
+
+/// What columns behind those of devices and controllers are called.
+pub(super) const TITLES: [&str; 4] = ["CPU Affinity", "NUMA Affinity", "GPU NUMA ID", "NUMA ID"];
+
+/// Whether a cell of the header is such a column's; all that have blanks inside are.
+pub(super) fn is_title(cell: &str) -> bool {
+    cell.contains(' ') || TITLES.iter().any(|title| title.starts_with(cell))
+}
+
+/// The cells of a line, without blanks around them. Cells are apart by a tab; or by any blanks, since a name may fill its
+/// column but for one: only what columns are called has blanks inside.
+pub(super) fn cells(line: &str) -> Vec<String> {
     if line.contains('\t') {
         return line
             .split('\t')
             .map(|cell| cell.trim().to_owned())
             .collect();
     }
-    let cells = line.split("  ").map(str::trim);
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut cells: Vec<String> = Vec::new();
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        let begins = |title: &&&str| words[at..].starts_with(&title.split(' ').collect::<Vec<_>>());
+        let title = TITLES.iter().find(begins);
+        cells.push((*title.unwrap_or(word)).to_owned());
+        at += title.map_or(1, |title| title.split(' ').count());
+    }
     cells
-        .filter(|cell| !cell.is_empty())
-        .map(str::to_owned)
-        .collect()
 }
 
-fn is_endpoint(word: &str) -> bool {
+pub(super) fn is_endpoint(word: &str) -> bool {
     is_device(word) || is_nic(word)
 }
 
@@ -100,7 +116,7 @@ impl Table {
             rows: Vec::new(),
         };
         for cell in header.iter().filter(|cell| !cell.is_empty()) {
-            if is_endpoint(cell) && this.extras.is_empty() {
+            if !is_title(cell) && this.extras.is_empty() {
                 this.add_column(line, cell)?;
             } else {
                 this.extras.push(match cell.as_str() {

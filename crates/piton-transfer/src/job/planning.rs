@@ -79,6 +79,7 @@ impl Job {
         let installment = self.engine.config.installment;
         let claim = Claim {
             class: self.age.class,
+            weight: self.weight,
             start: self.start.clone(),
         };
         let plan = plans.several((from, to), bytes, installment, &claim, is_open)?;
