@@ -14,46 +14,58 @@
 //! are numbers for statistics and for rounds, Relaxed, written beside the list and not under its lock: at rest it is exact.
 
 use crate::free_list::FreeList;
-use piton_sync::atomic::{AtomicUsize, Ordering};
+use piton_sync::{
+    atomic::{AtomicUsize, Ordering},
+    prefetch_for_write,
+};
 
 /// A stack of free blocks that changes hands as one.
 pub(crate) type Batch<T> = Vec<T>;
 
 /// The free blocks of one class that one thread keeps.
+///
+/// # Invariants
+/// The loaded stack has room for `half` items or fewer, as far as the heap gives what it is asked for.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Magazine<T> {
     loaded: Batch<T>,
+    /// Most items of each stack.
+    half: usize,
     other: Batch<T>,
     /// Room for a stack, of one that was emptied: blocks come and go without the heap being asked.
     room: Batch<T>,
-    /// Most items of each stack.
-    half: usize,
 }
 
 impl<T> Magazine<T> {
-    /// An empty magazine of two stacks of `half` items, at least one.
+    /// An empty magazine of two stacks of `half` items; of none, one that is not used.
     pub(crate) const fn new(half: usize) -> Self {
         Self {
             loaded: Vec::new(),
+            half,
             other: Vec::new(),
             room: Vec::new(),
-            half,
         }
+    }
+
+    /// Whether there may ever be something in it.
+    pub(crate) fn is_used(&self) -> bool {
+        self.half > 0
+    }
+
+    /// Takes an item of the loaded stack: what is mostly the case, and nothing else.
+    #[inline]
+    pub(crate) fn pop_loaded(&mut self) -> Option<T> {
+        self.loaded.pop()
     }
 
     /// Takes an item; none if both stacks are empty.
-    #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
-        match self.loaded.pop() {
-            Some(item) => Some(item),
-            None => self.pop_other(),
-        }
-    }
-
-    #[cold]
-    fn pop_other(&mut self) -> Option<T> {
-        std::mem::swap(&mut self.loaded, &mut self.other);
-        self.loaded.pop()
+        self.pop_loaded().or_else(|| {
+            std::mem::swap(&mut self.loaded, &mut self.other);
+            // The invariant holds: so had the other when it was loaded.
+            self.loaded.pop()
+        })
     }
 
     /// Keeps an item where the loaded stack has room, and hands it back where it has not: what is mostly the case, and nothing
@@ -61,8 +73,7 @@ impl<T> Magazine<T> {
     #[inline]
     pub(crate) fn put(&mut self, item: T) -> Result<(), T> {
         let loaded = &mut self.loaded;
-        // The second, so that the heap is not asked in between.
-        if loaded.len() >= self.half || loaded.len() >= loaded.capacity() {
+        if loaded.len() == loaded.capacity() {
             return Err(item);
         }
         loaded.push(item);
@@ -75,13 +86,16 @@ impl<T> Magazine<T> {
         if self.loaded.len() >= self.half {
             full = self.turn();
         }
+        let room = self.half.saturating_sub(self.loaded.len());
+        self.loaded.reserve_exact(room);
         self.loaded.push(item);
         full
     }
 
     /// Keeps a batch that came from the depot. Only an empty magazine asks for one.
-    pub(crate) fn load(&mut self, batch: Batch<T>) {
+    pub(crate) fn load(&mut self, mut batch: Batch<T>) {
         debug_assert!(self.loaded.is_empty() && self.other.is_empty());
+        batch.shrink_to(self.half);
         self.room = std::mem::replace(&mut self.loaded, batch);
     }
 
@@ -103,13 +117,18 @@ impl<T> Magazine<T> {
     fn turn(&mut self) -> Option<Batch<T>> {
         std::mem::swap(&mut self.loaded, &mut self.other);
         if self.loaded.is_empty() {
-            self.loaded.reserve_exact(self.half);
             return None;
         }
-        let mut room = std::mem::take(&mut self.room);
-        room.reserve_exact(self.half);
+        let room = std::mem::take(&mut self.room);
         Some(std::mem::replace(&mut self.loaded, room))
     }
+}
+
+/// Asks for all lines of a batch at once: another thread has written them, and item by item each would be waited for.
+fn call_here<T>(batch: &[T]) {
+    const LINE: usize = 64;
+    let items = LINE / size_of::<T>().clamp(1, LINE);
+    batch.iter().step_by(items).for_each(prefetch_for_write);
 }
 
 /// Where threads leave batches for each other. Any thread may call anything.
@@ -142,6 +161,7 @@ impl<T> Depot<T> {
     /// Takes a batch of at least one item.
     pub(crate) fn take(&self) -> Option<Batch<T>> {
         let batch = self.list.pop()?;
+        call_here(&batch);
         let before = self.items.fetch_sub(batch.len(), Ordering::Relaxed);
         let left = before.saturating_sub(batch.len());
         // Mostly it is not less, and a load of a word that nobody writes is all there is to it.
