@@ -220,18 +220,17 @@ fn fetch(
     counters: &ClassCounters,
     class: usize,
 ) -> Option<Box<Record>> {
-    let core: &Core = purse;
-    let depot = core.depots.get(class)?;
-    let mut batch = depot.take()?;
+    let mut batch = purse.depots.get(class)?.take()?;
     let record = batch.pop()?;
-    if !magazine.is_used() {
-        depot.put(std::mem::take(&mut batch));
-    }
+    let comes_too = if magazine.is_used() { batch.len() } else { 0 };
     // INVARIANT: 1 holds again when the block is handed out, with its ticket.
-    counters.came(1 + batch.len());
-    purse.set_aside(1 + batch.len());
+    counters.came(1 + comes_too);
+    purse.set_aside(1 + comes_too);
+    let depot = purse.depots.get(class)?;
     if magazine.is_used() {
-        magazine.load(batch);
+        depot.leave_room(magazine.load(batch));
+    } else {
+        depot.put(batch);
     }
     Some(record)
 }
@@ -243,8 +242,9 @@ fn push(
     counters: &ClassCounters,
     (record, class): (Box<Record>, usize),
 ) {
+    let room = || purse.depots.get(class)?.take_room();
     let surplus = if magazine.is_used() {
-        magazine.push(record)
+        magazine.push(record, room)
     } else {
         Some(vec![record])
     };

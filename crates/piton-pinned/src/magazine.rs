@@ -13,11 +13,14 @@
 //! blocks comes before its `put`, and `put` before `take`, by the free list's own order. `items` and `fewest`
 //! are numbers for statistics and for rounds, Relaxed, written beside the list and not under its lock: at rest it is exact.
 
-use crate::free_list::FreeList;
+use crate::{bounded::BoundedQueue, free_list::FreeList};
 use piton_sync::{
     atomic::{AtomicUsize, Ordering},
     prefetch_for_write,
 };
+
+/// How much room a depot keeps for batches to come.
+const ROOMS: usize = 8;
 
 /// A stack of free blocks that changes hands as one.
 pub(crate) type Batch<T> = Vec<T>;
@@ -80,11 +83,15 @@ impl<T> Magazine<T> {
         Ok(())
     }
 
-    /// Keeps an item; hands out a full stack if both were full.
-    pub(crate) fn push(&mut self, item: T) -> Option<Batch<T>> {
+    /// Keeps an item; hands out a full stack if both were full, and takes its place from `room` if it has none of its own.
+    pub(crate) fn push(
+        &mut self,
+        item: T,
+        room: impl FnOnce() -> Option<Batch<T>>,
+    ) -> Option<Batch<T>> {
         let mut full = None;
         if self.loaded.len() >= self.half {
-            full = self.turn();
+            full = self.turn(room);
         }
         let room = self.half.saturating_sub(self.loaded.len());
         self.loaded.reserve_exact(room);
@@ -92,11 +99,12 @@ impl<T> Magazine<T> {
         full
     }
 
-    /// Keeps a batch that came from the depot. Only an empty magazine asks for one.
-    pub(crate) fn load(&mut self, mut batch: Batch<T>) {
+    /// Keeps a batch that came from the depot; hands out room that it has no more use for. Only an empty magazine asks for one.
+    pub(crate) fn load(&mut self, mut batch: Batch<T>) -> Batch<T> {
         debug_assert!(self.loaded.is_empty() && self.other.is_empty());
         batch.shrink_to(self.half);
-        self.room = std::mem::replace(&mut self.loaded, batch);
+        let emptied = std::mem::replace(&mut self.loaded, batch);
+        std::mem::replace(&mut self.room, emptied)
     }
 
     /// Items in it.
@@ -114,17 +122,20 @@ impl<T> Magazine<T> {
 
     /// Makes room in the loaded stack, which is full.
     #[cold]
-    fn turn(&mut self) -> Option<Batch<T>> {
+    fn turn(&mut self, room: impl FnOnce() -> Option<Batch<T>>) -> Option<Batch<T>> {
         std::mem::swap(&mut self.loaded, &mut self.other);
         if self.loaded.is_empty() {
             return None;
         }
-        let room = std::mem::take(&mut self.room);
-        Some(std::mem::replace(&mut self.loaded, room))
+        let mut own = std::mem::take(&mut self.room);
+        if own.capacity() == 0 {
+            own = room().unwrap_or_default();
+        }
+        Some(std::mem::replace(&mut self.loaded, own))
     }
 }
 
-/// Asks for all lines of a batch at once: another thread has written them, and item by item each would be waited for.
+/// Asks for all lines of a batch at once: another thread has had them, and item by item each would be waited for.
 fn call_here<T>(batch: &[T]) {
     const LINE: usize = 64;
     let items = LINE / size_of::<T>().clamp(1, LINE);
@@ -135,6 +146,9 @@ fn call_here<T>(batch: &[T]) {
 #[derive(Debug)]
 pub(crate) struct Depot<T> {
     list: FreeList<Batch<T>>,
+    /// Room for batches, of those that were emptied. Where one thread takes and another gives back, room would else come from the
+    /// heap on one side and go there on the other, and they would wait for each other there.
+    rooms: BoundedQueue<Batch<T>>,
     items: AtomicUsize,
     /// The fewest items there were since a round began.
     fewest: AtomicUsize,
@@ -145,6 +159,7 @@ impl<T> Depot<T> {
     pub(crate) fn new(batches: usize) -> Self {
         Self {
             list: FreeList::new(batches),
+            rooms: BoundedQueue::new(ROOMS),
             items: AtomicUsize::new(0),
             fewest: AtomicUsize::new(0),
         }
@@ -169,6 +184,21 @@ impl<T> Depot<T> {
             self.fewest.fetch_min(left, Ordering::Relaxed);
         }
         Some(batch)
+    }
+
+    /// Leaves room for a batch to whoever needs some.
+    pub(crate) fn leave_room(&self, room: Batch<T>) {
+        if room.capacity() > 0 {
+            // What is too much goes to the heap.
+            drop(self.rooms.push(room));
+        }
+    }
+
+    /// Room for a batch, if somebody left some.
+    pub(crate) fn take_room(&self) -> Option<Batch<T>> {
+        let mut room = self.rooms.pop()?;
+        call_here(room.spare_capacity_mut());
+        Some(room)
     }
 
     /// Takes all that is there.
@@ -231,26 +261,49 @@ mod tests {
     fn a_thread_at_the_edge_of_a_half_does_not_touch_the_depot() {
         let mut magazine = Magazine::new(4);
         for item in 0..6 {
-            assert_eq!(magazine.push(item), None);
+            assert_eq!(magazine.push(item, || None), None);
         }
         // Over the edge between the stacks and back, many times.
         for _ in 0..10 {
             let taken = [(); 3].map(|()| magazine.pop().unwrap());
             for item in taken {
-                assert_eq!(magazine.push(item), None);
+                assert_eq!(magazine.push(item, || None), None);
             }
         }
         for item in 6..8 {
-            assert_eq!(magazine.push(item), None);
+            assert_eq!(magazine.push(item, || None), None);
         }
-        assert_eq!(magazine.push(8).map(|batch| batch.len()), Some(4));
+        assert_eq!(magazine.push(8, || None).map(|batch| batch.len()), Some(4));
+    }
+
+    #[test]
+    fn room_goes_back_from_who_takes_to_who_gives() {
+        let (mut gives, mut takes, depot) = (Magazine::new(4), Magazine::new(4), Depot::new(8));
+        let mut rooms = Vec::new();
+        for round in 0..30 {
+            while depot.items() == 0 {
+                let full = gives.push(0, || depot.take_room());
+                full.into_iter().for_each(|batch| depot.put(batch));
+            }
+            let batch = depot.take().unwrap();
+            rooms.push(batch.as_ptr());
+            depot.leave_room(takes.load(batch));
+            let taken = std::iter::from_fn(|| takes.pop()).count();
+            assert_eq!(taken, 4, "in round {round}");
+        }
+        rooms.sort_unstable();
+        rooms.dedup();
+        assert!(rooms.len() <= 6, "{} pieces of the heap", rooms.len());
     }
 
     #[test]
     fn nothing_is_lost_between_a_magazine_and_its_depot() {
         let (mut magazine, depot) = (Magazine::new(4), Depot::new(1));
         for item in 0..30 {
-            magazine.push(item).into_iter().for_each(|b| depot.put(b));
+            magazine
+                .push(item, || None)
+                .into_iter()
+                .for_each(|b| depot.put(b));
         }
         assert_eq!(
             depot.items() + magazine.unload().map(|b| b.len()).iter().sum::<usize>(),
@@ -258,7 +311,7 @@ mod tests {
         );
         let mut taken = 0;
         while let Some(batch) = depot.take() {
-            magazine.load(batch);
+            depot.leave_room(magazine.load(batch));
             taken += std::iter::from_fn(|| magazine.pop()).count();
         }
         assert_eq!((taken, depot.items()), (24, 0));
@@ -284,12 +337,15 @@ mod loom_tests {
 
     fn give(magazine: &mut Magazine<Block>, depot: &Depot<Block>, block: Block) {
         block.0.with_mut(|_| ());
-        magazine.push(block).into_iter().for_each(|b| depot.put(b));
+        magazine
+            .push(block, || depot.take_room())
+            .into_iter()
+            .for_each(|b| depot.put(b));
     }
 
     fn take(magazine: &mut Magazine<Block>, depot: &Depot<Block>) -> Option<Block> {
         let block = magazine.pop().or_else(|| {
-            magazine.load(depot.take()?);
+            depot.leave_room(magazine.load(depot.take()?));
             magazine.pop()
         });
         block.inspect(|block| block.0.with_mut(|_| ()))
