@@ -279,21 +279,23 @@ mod tests {
     #[test]
     fn room_goes_back_from_who_takes_to_who_gives() {
         let (mut gives, mut takes, depot) = (Magazine::new(4), Magazine::new(4), Depot::new(8));
-        let mut rooms = Vec::new();
+        let mut from_the_heap = 0;
         for round in 0..30 {
             while depot.items() == 0 {
-                let full = gives.push(0, || depot.take_room());
+                let full = gives.push(0, || {
+                    let room = depot.take_room();
+                    from_the_heap += usize::from(room.is_none());
+                    room
+                });
                 full.into_iter().for_each(|batch| depot.put(batch));
             }
             let batch = depot.take().unwrap();
-            rooms.push(batch.as_ptr());
             depot.leave_room(takes.load(batch));
             let taken = std::iter::from_fn(|| takes.pop()).count();
             assert_eq!(taken, 4, "in round {round}");
         }
-        rooms.sort_unstable();
-        rooms.dedup();
-        assert!(rooms.len() <= 6, "{} pieces of the heap", rooms.len());
+        // Until who takes has room of its own to spare.
+        assert!(from_the_heap <= 4, "{from_the_heap} of 30");
     }
 
     #[test]

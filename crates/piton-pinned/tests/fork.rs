@@ -65,6 +65,11 @@ fn a_fork_is_refused_memory_and_what_it_drops_stays_the_parents() {
             && is_refused(4096)
             && is_refused(40 << 20)
             && (pool.stats(), pool.thread_stats()) == before
+            // What is done to what the thread keeps does not open the way to it.
+            && {
+                pool.flush_thread();
+                is_refused(4096)
+            }
     });
     assert_eq!((pool.stats(), pool.thread_stats()), before);
     lane.complete(1);

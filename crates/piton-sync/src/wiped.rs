@@ -55,7 +55,8 @@ impl Drop for WipedPage {
 /// Where the system wipes no pages it says so, and is an ordinary flag.
 ///
 /// # Invariants
-/// `flag` points into `page`, or, without one, to what came out of a box.
+/// `flag` points to the start of `page`, or, without one, to what came out of a box. The byte behind it says that this is the
+/// process that made the page.
 pub struct WipedFlag {
     flag: NonNull<AtomicBool>,
     page: Option<WipedPage>,
@@ -79,8 +80,20 @@ impl WipedFlag {
             None => NonNull::from(Box::leak(Box::new(AtomicBool::new(false)))),
         };
         let lowered = Self { flag, page };
+        if let Some(home) = lowered.home() {
+            home.store(true, Ordering::Relaxed);
+        }
         lowered.raise();
         lowered
+    }
+
+    /// Whether this is the process that made it; none where nobody knows.
+    fn home(&self) -> Option<&AtomicBool> {
+        let page = self.page.as_ref()?;
+        // SAFETY: a page has more than two bytes.
+        let behind = unsafe { page.start().add(1) };
+        // SAFETY: it is in the page, which is there for as long as this is, and is used as a flag alone: zero, or what was stored.
+        Some(unsafe { behind.cast().as_ref() })
     }
 
     #[inline]
@@ -95,9 +108,12 @@ impl WipedFlag {
         self.flag().load(Ordering::Acquire)
     }
 
-    /// What this thread did is seen by whoever finds it up.
+    /// What this thread did is seen by whoever finds it up. In a fork it stays down.
     pub fn raise(&self) {
-        self.flag().store(true, Ordering::Release);
+        let is_home = |home: &AtomicBool| home.load(Ordering::Relaxed);
+        if self.home().is_none_or(is_home) {
+            self.flag().store(true, Ordering::Release);
+        }
     }
 
     /// Relaxed: orders nothing.
@@ -136,7 +152,11 @@ mod tests {
         let flag = WipedFlag::raised();
         assert!(flag.is_wiped_in_forks(), "the system is old");
         assert!(flag.is_up());
-        assert!(in_a_fork(|| !flag.is_up()));
+        assert!(in_a_fork(|| {
+            let was_down = !flag.is_up();
+            flag.raise();
+            was_down && !flag.is_up()
+        }));
         assert!(flag.is_up());
         flag.lower();
         assert!(!flag.is_up());
