@@ -26,10 +26,12 @@ pub(crate) struct Jemalloc;
 impl Subject for Mimalloc {
     type Block = Claim;
 
+    #[inline(always)]
     fn allocate(&self, bytes: usize) -> Claim {
         allocate(&mimalloc::MiMalloc, bytes)
     }
 
+    #[inline(always)]
     fn free(&self, block: Claim) {
         free(&mimalloc::MiMalloc, block);
     }
@@ -38,10 +40,12 @@ impl Subject for Mimalloc {
 impl Subject for Jemalloc {
     type Block = Claim;
 
+    #[inline(always)]
     fn allocate(&self, bytes: usize) -> Claim {
         allocate(&tikv_jemallocator::Jemalloc, bytes)
     }
 
+    #[inline(always)]
     fn free(&self, block: Claim) {
         free(&tikv_jemallocator::Jemalloc, block);
     }

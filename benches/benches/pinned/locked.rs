@@ -28,12 +28,14 @@ impl MutexTlsf {
 impl Subject for MutexTlsf {
     type Block = Chunk;
 
+    #[inline(always)]
     fn allocate(&self, bytes: usize) -> Chunk {
         let mut index = self.0.lock();
         let chunk = index.allocate(Domain::SHARED, bytes as u64, 64);
         chunk.expect("the range is above what is live")
     }
 
+    #[inline(always)]
     fn free(&self, block: Chunk) {
         let freed = self.0.lock().free(block.id, Domain::SHARED, 0);
         freed.expect("freed once");
@@ -59,6 +61,7 @@ impl QueuePerClass {
 impl Subject for QueuePerClass {
     type Block = (SizeClass, u64);
 
+    #[inline(always)]
     fn allocate(&self, bytes: usize) -> Self::Block {
         let class = SizeClass::for_bytes(bytes as u64).expect("a small size");
         let found = self.queues[class.index()].pop();
@@ -66,6 +69,7 @@ impl Subject for QueuePerClass {
         (class, found.unwrap_or_else(fresh))
     }
 
+    #[inline(always)]
     fn free(&self, (class, offset): Self::Block) {
         self.queues[class.index()].push(offset).expect("room");
     }
@@ -86,6 +90,7 @@ unsafe impl Send for Mapping {}
 impl Subject for MapAndLock {
     type Block = Mapping;
 
+    #[inline(always)]
     fn allocate(&self, bytes: usize) -> Mapping {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: without MAP_FIXED the system picks a range that nothing uses.
@@ -97,6 +102,7 @@ impl Subject for MapAndLock {
         Mapping { start, bytes }
     }
 
+    #[inline(always)]
     fn free(&self, block: Mapping) {
         // SAFETY: it was mapped above and is unmapped once.
         unsafe { munmap(block.start, block.bytes) }.expect("mapped");

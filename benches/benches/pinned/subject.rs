@@ -4,7 +4,7 @@ use crate::{general, host_device::HostDevice, locked};
 use piton_pinned::{PinnedBlock, PinnedPool, PinnedPoolConfig};
 use piton_timeline::Timeline;
 
-/// Hands out blocks.
+/// Hands out blocks. Inlined always where it is implemented, so that each is called as a program calls it.
 pub(crate) trait Subject: Send + Sync {
     /// A block that is out.
     type Block: Send;
@@ -20,10 +20,12 @@ impl Subject for PinnedPool {
     type Block = PinnedBlock;
 
     #[expect(clippy::expect_used, reason = "a benchmark without memory ends")]
+    #[inline(always)]
     fn allocate(&self, bytes: usize) -> PinnedBlock {
         PinnedPool::allocate(self, bytes).expect("the cap is above what is live")
     }
 
+    #[inline(always)]
     fn free(&self, block: PinnedBlock) {
         drop(block);
     }

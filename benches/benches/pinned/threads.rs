@@ -1,13 +1,19 @@
-//! Time a call: one thread, two threads with blocks of their own, two threads that free each other's.
+//! Time a call: one thread, two threads with blocks of their own, two threads that free each other's, and one that only allocates
+//! beside one that only frees.
+//!
+//! The last two say different things. Threads that wait for each other sleep and are woken, which takes ten times as long as a parcel
+//! of calls, so they run in turns and a line that both write is fetched once a parcel. Where both spin instead, they are at it at
+//! the same time, and whatever both write goes to and fro at each call.
 
 use crate::{
     clock::thread_time,
     subject::{Subject, Visit, median, visit_all},
 };
 use comfy_table::Table;
+use crossbeam_queue::ArrayQueue;
 use piton_sync::{
     atomic::{AtomicBool, Ordering},
-    thread,
+    hint, thread,
 };
 use std::{hint::black_box, sync::mpsc, time::Duration};
 
@@ -15,6 +21,8 @@ use std::{hint::black_box, sync::mpsc, time::Duration};
 const WINDOW: usize = 64;
 /// Blocks that go to the other thread at once: so many that looking at the clock between costs nothing to speak of.
 const PARCEL: usize = 512;
+/// The same where threads do not wait for each other, with two on their way: no more blocks than the queues have room for.
+const SMALL_PARCEL: usize = 256;
 
 /// One step of a recorded sequence: which block to give back, and what to ask for.
 #[derive(Clone, Copy)]
@@ -54,8 +62,9 @@ impl Sequence {
         }
     }
 
-    fn parcels(&self) -> usize {
-        self.steps.len().div_ceil(PARCEL) * self.rounds
+    fn parcels(&self, length: usize) -> impl Iterator<Item = &[Step]> {
+        let number = self.steps.len().div_ceil(length) * self.rounds;
+        self.steps.chunks(length).cycle().take(number)
     }
 
     fn calls(&self) -> usize {
@@ -117,8 +126,7 @@ fn exchange<S: Subject>(subject: &S, sequence: &Sequence) -> f64 {
     // stays with the thread while it is timed, and are copied from and to what is passed on.
     let half = |outbox: mpsc::SyncSender<Vec<S::Block>>, inbox: mpsc::Receiver<Vec<S::Block>>| {
         let (mut spent, mut blocks) = (Duration::ZERO, Vec::with_capacity(PARCEL));
-        let parcels = sequence.steps.chunks(PARCEL).cycle();
-        for parcel in parcels.take(sequence.parcels()) {
+        for parcel in sequence.parcels(PARCEL) {
             let before = thread_time();
             blocks.extend(parcel.iter().map(|step| subject.allocate(step.bytes)));
             spent += thread_time() - before;
@@ -141,14 +149,80 @@ fn exchange<S: Subject>(subject: &S, sequence: &Sequence) -> f64 {
     spent * 1e9 / (2 * sequence.calls()) as f64
 }
 
+/// One thread allocates all the time, and another frees what it has; nanoseconds a call. Neither sleeps.
+fn hand_over<S: Subject>(subject: &S, sequence: &Sequence) -> f64 {
+    let (full, empty) = (ArrayQueue::new(2), ArrayQueue::new(2));
+    while empty.push(Vec::with_capacity(SMALL_PARCEL)).is_ok() {}
+    // As in an exchange, handles lie in memory that stays with the thread while it is timed.
+    let allocates = || {
+        let (mut spent, mut blocks) = (Duration::ZERO, Vec::with_capacity(SMALL_PARCEL));
+        for parcel in sequence.parcels(SMALL_PARCEL) {
+            let before = thread_time();
+            blocks.extend(parcel.iter().map(|step| subject.allocate(step.bytes)));
+            spent += thread_time() - before;
+            let mut handles = spin(|| empty.pop());
+            handles.append(&mut blocks);
+            // There are as many parcels as the queue has room for.
+            drop(full.push(handles));
+        }
+        spent.as_secs_f64()
+    };
+    let frees = || {
+        let (mut spent, mut blocks) = (Duration::ZERO, Vec::with_capacity(SMALL_PARCEL));
+        for _ in sequence.parcels(SMALL_PARCEL) {
+            let mut handles = spin(|| full.pop());
+            blocks.append(&mut handles);
+            drop(empty.push(handles));
+            let before = thread_time();
+            blocks.drain(..).for_each(|block| subject.free(block));
+            spent += thread_time() - before;
+        }
+        spent.as_secs_f64()
+    };
+    let spent = thread::scope(|scope| {
+        let other = scope.spawn(frees);
+        allocates() + other.join().unwrap_or(f64::NAN)
+    });
+    spent * 1e9 / sequence.calls() as f64
+}
+
+/// Waits awake, and lets others have the core now and then: the one that is waited for may need it.
+fn spin<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    loop {
+        for _ in 0..1000 {
+            if let Some(answer) = ask() {
+                return answer;
+            }
+            hint::spin_loop();
+        }
+        thread::yield_now();
+    }
+}
+
+/// The second of two runs: what is handed on needs more blocks than any column before, which have to be made once.
+fn warm(mut run: impl FnMut() -> f64) -> f64 {
+    run();
+    run()
+}
+
+/// What is measured, of one size and of many.
+const KINDS: [&str; 4] = [
+    "one thread",
+    "two, own blocks",
+    "two, in turns freed by the other",
+    "two, one allocates, one frees",
+];
+
 /// One subject's figures of all samples, by column.
 struct Row {
     name: &'static str,
-    columns: [Vec<f64>; 6],
+    columns: [Vec<f64>; 2 * KINDS.len()],
 }
 
 struct Runs {
     rows: Vec<Row>,
+    /// Whether threads that neither wait nor own are measured now: apart, since they leave general allocators with much to do later.
+    is_hand_over: bool,
     fixed: Sequence,
     mixed: Sequence,
 }
@@ -162,22 +236,28 @@ impl Visit for Runs {
             rounds: sequence.rounds.div_ceil(scale),
         };
         let (fixed, mixed) = (shortened(&self.fixed), shortened(&self.mixed));
-        let sample = [
-            churn(subject, &fixed),
-            1.0 / beside(subject, &fixed),
-            exchange(subject, &fixed),
-            churn(subject, &mixed),
-            1.0 / beside(subject, &mixed),
-            exchange(subject, &mixed),
-        ];
+        let figures = |sequence| {
+            if self.is_hand_over {
+                return vec![(3, warm(|| hand_over(subject, sequence)))];
+            }
+            let own = [churn(subject, sequence), 1.0 / beside(subject, sequence)];
+            let all = own
+                .into_iter()
+                .chain([warm(|| exchange(subject, sequence))]);
+            all.enumerate().collect()
+        };
+        let of_one: Vec<(usize, f64)> = figures(&fixed);
+        let of_many = figures(&mixed).into_iter();
+        let of_many = of_many.map(|(column, figure)| (column + KINDS.len(), figure));
+        let sample: Vec<_> = of_one.into_iter().chain(of_many).collect();
         let at = self.rows.iter().position(|row| row.name == name);
         let at = at.unwrap_or_else(|| {
-            let columns = [const { Vec::new() }; 6];
+            let columns = [const { Vec::new() }; 2 * KINDS.len()];
             self.rows.push(Row { name, columns });
             self.rows.len() - 1
         });
-        for (column, figure) in self.rows[at].columns.iter_mut().zip(sample) {
-            column.push(figure);
+        for (column, figure) in sample {
+            self.rows[at].columns[column].push(figure);
         }
     }
 }
@@ -187,20 +267,19 @@ pub(crate) fn table(is_full: bool) -> Table {
     let (samples, rounds) = if is_full { (7, 60) } else { (1, 1) };
     let mut runs = Runs {
         rows: Vec::new(),
+        is_hand_over: false,
         fixed: Sequence::of_one_size(16 << 10, rounds),
         mixed: Sequence::mixed(rounds),
     };
-    (0..samples).for_each(|_| visit_all(&mut runs));
+    for is_hand_over in [false, true] {
+        runs.is_hand_over = is_hand_over;
+        (0..samples).for_each(|_| visit_all(&mut runs));
+    }
     let mut table = Table::new();
-    table.set_header([
-        "ns a call (both threads together)",
-        "16 KiB: one thread",
-        "two, own blocks",
-        "two, freed by the other",
-        "4 KiB..4 MiB: one thread",
-        "two, own blocks",
-        "two, freed by the other",
-    ]);
+    let sizes = ["16 KiB", "4 KiB..4 MiB"];
+    let columns = sizes.map(|size| KINDS.map(|kind| format!("{size}: {kind}")));
+    let corner = "ns a call (both threads together)".to_owned();
+    table.set_header(std::iter::once(corner).chain(columns.concat()));
     for row in &runs.rows {
         let figures = row
             .columns

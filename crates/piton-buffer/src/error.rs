@@ -110,10 +110,10 @@ pub enum BufferError {
     /// A scratch buffer of another graph.
     #[error("the scratch buffer belongs to another graph")]
     OtherGraph,
-    /// A replay was not given a buffer that the graph uses, or only to read where it writes.
+    /// A replay was not given a buffer or a host view that the graph uses, or only to read where it writes.
     #[error("the graph uses {} bytes at {}, which the replay was not given{}", .range.bytes, .range.start, if *.to_write { " to write" } else { "" })]
     NotGiven {
-        /// The buffer's memory.
+        /// Its memory.
         range: DeviceRange,
         /// Whether the graph writes it.
         to_write: bool,

@@ -13,10 +13,11 @@
 use crate::{
     BufferError, DeviceContext, PinnedBuffer, Stream, Transfer,
     arguments::{Holder, Named},
+    stream::{Memory, Use},
     uses::{UseKind, Uses},
 };
 use bytemuck::Pod;
-use piton_driver::{DevicePtr, DeviceRange};
+use piton_driver::DeviceRange;
 use piton_pinned::{PinnedError, Refused};
 use piton_sanitizer::Space;
 use piton_timeline::Frontier;
@@ -25,19 +26,19 @@ use std::{fmt, sync::Arc};
 /// `len` elements of `T` in page-locked host memory that kernels of its device reach in place.
 ///
 /// A launch names it with [`KernelLaunch::read_host`](crate::KernelLaunch::read_host) and
-/// [`write_host`](crate::KernelLaunch::write_host). [`Stream::take_back`] makes it a [`PinnedBuffer`] again; dropped, it goes
+/// [`write_host`](crate::KernelLaunch::write_host), and so do [launches of graphs](crate::GraphLaunch::read_host) and their
+/// [replays](crate::Replay::read_host). [`Stream::take_back`] makes it a [`PinnedBuffer`] again; dropped, it goes
 /// where that would have gone, when the device is done with it.
 pub struct HostView<T: Pod> {
     /// Absent once it was taken back.
     buffer: Option<PinnedBuffer<T>>,
-    address: DevicePtr,
-    bytes: u64,
     memory: HostMemory,
 }
 
-/// Whose kernels use it, and when.
+/// Where kernels find it, whose kernels use it, and when.
 #[derive(Debug)]
 pub(crate) struct HostMemory {
+    pub(crate) range: DeviceRange,
     pub(crate) context: Arc<DeviceContext>,
     pub(crate) uses: Uses,
 }
@@ -61,20 +62,18 @@ impl<T: Pod> PinnedBuffer<T> {
                 error: PinnedError::NotReachable { device },
             });
         };
-        let bytes = (self.len() * size_of::<T>()) as u64;
+        let range = DeviceRange {
+            start: address,
+            bytes: (self.len() * size_of::<T>()) as u64,
+        };
         if let Some(sanitizer) = context.streams.sanitizer() {
             // Uses of an earlier view are over: that is the promise of whoever had the memory.
-            let range = DeviceRange {
-                start: address,
-                bytes,
-            };
             sanitizer.forget(Space::Device(context.id()), range);
         }
         Ok(HostView {
             buffer: Some(self),
-            address,
-            bytes,
             memory: HostMemory {
+                range,
                 context,
                 uses: Uses::after(Frontier::new()),
             },
@@ -86,15 +85,21 @@ impl<T: Pod> HostView<T> {
     /// How many elements it has; never zero.
     #[expect(clippy::len_without_is_empty, reason = "a view is never empty")]
     pub fn len(&self) -> u64 {
-        self.bytes / size_of::<T>().max(1) as u64
+        self.memory.range.bytes / size_of::<T>().max(1) as u64
     }
 
     pub(crate) fn named(&self) -> Named<'_> {
         Named {
             holder: Holder::Host(&self.memory),
-            address: self.address.address(),
-            bytes: self.bytes,
+            address: self.memory.range.start.address(),
+            bytes: self.memory.range.bytes,
         }
+    }
+
+    /// A use of it.
+    pub(crate) fn used(&self, kind: UseKind) -> Use<'_> {
+        let memory = Memory::Host(&self.memory);
+        Use { memory, kind }
     }
 
     /// Takes the buffer out. Its pool, or whoever asks for its content, waits for the uses from here on.
@@ -141,7 +146,7 @@ impl<T: Pod> Drop for HostView<T> {
 impl<T: Pod> fmt::Debug for HostView<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HostView")
-            .field("address", &self.address)
+            .field("address", &self.memory.range.start)
             .field("len", &self.len())
             .finish_non_exhaustive()
     }

@@ -12,7 +12,7 @@ use crate::{
     uses::{UseKind, Uses},
 };
 use bytemuck::Pod;
-use piton_driver::{Command, DeviceId, Grid, Kernel, WaitOutcome};
+use piton_driver::{Command, DeviceId, DeviceRange, Grid, Kernel, WaitOutcome};
 use piton_graph::Behind;
 use piton_pinned::Refused;
 use piton_stream::{Completion, Event, StreamOptions, Waited};
@@ -53,6 +53,14 @@ impl<'a> Memory<'a> {
         match self {
             Self::Device(memory) => &memory.context,
             Self::Host(memory) => &memory.context,
+        }
+    }
+
+    /// All of it.
+    pub(crate) fn range(self) -> DeviceRange {
+        match self {
+            Self::Device(memory) => memory.range(),
+            Self::Host(memory) => memory.range,
         }
     }
 

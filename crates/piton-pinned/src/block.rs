@@ -109,10 +109,6 @@ impl PinnedBlock {
 impl Drop for PinnedBlock {
     #[inline]
     fn drop(&mut self) {
-        // In a fork all of it stays where it is.
-        if self.core.timeline.is_forked() {
-            return;
-        }
         // SAFETY: the field is not used after this.
         let core = unsafe { ManuallyDrop::take(&mut self.core) };
         // SAFETY: the field is not used after this.

@@ -9,23 +9,25 @@
 //! # Invariants
 //! 1. `handed_out - taken_back`, over all, is the blocks that are out; of one thread it may be negative, and wraps.
 //! 2. `exchanged + taken_back - handed_out` of a thread is the blocks in its magazine of the class.
+//! 3. `requested`, over all, is what was asked for of the blocks that are out; of one thread it wraps likewise.
 //!
 //! All Relaxed: statistics, by which nothing is decided.
 
+use crate::shelf::Tally;
 use piton_suballoc::SizeClass;
 use piton_sync::{
     Mutex,
     atomic::{AtomicU64, Ordering},
 };
-use std::{ops::AddAssign, sync::Arc};
+use std::ops::AddAssign;
 
 /// One thread's counters of one class.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct ClassCounters {
     handed_out: AtomicU64,
     taken_back: AtomicU64,
     requested: AtomicU64,
-    returned: AtomicU64,
     exchanged: AtomicU64,
 }
 
@@ -36,10 +38,8 @@ pub(crate) struct ClassCount {
     pub(crate) handed_out: u64,
     /// Blocks dropped.
     pub(crate) taken_back: u64,
-    /// Bytes asked for by requests.
+    /// Bytes asked for by requests, less those of the blocks dropped.
     pub(crate) requested: u64,
-    /// Bytes asked for of the blocks dropped.
-    pub(crate) returned: u64,
     /// Blocks that came into magazines otherwise than by a drop, less those that left otherwise than by a request.
     pub(crate) exchanged: u64,
 }
@@ -48,11 +48,6 @@ impl ClassCount {
     /// Blocks that are out.
     pub(crate) fn live(&self) -> u64 {
         self.handed_out.wrapping_sub(self.taken_back)
-    }
-
-    /// Bytes asked for of the blocks that are out.
-    pub(crate) fn live_requested(&self) -> u64 {
-        self.requested.wrapping_sub(self.returned)
     }
 
     /// Blocks in magazines.
@@ -67,7 +62,6 @@ impl AddAssign for ClassCount {
         add(&mut self.handed_out, other.handed_out);
         add(&mut self.taken_back, other.taken_back);
         add(&mut self.requested, other.requested);
-        add(&mut self.returned, other.returned);
         add(&mut self.exchanged, other.exchanged);
     }
 }
@@ -84,7 +78,7 @@ impl ClassCounters {
     #[inline]
     pub(crate) fn take_back(&self, asked: u64) {
         bump(&self.taken_back, 1);
-        bump(&self.returned, asked);
+        bump(&self.requested, asked.wrapping_neg());
     }
 
     /// `blocks` came into the magazine. By who has what the thread keeps.
@@ -103,7 +97,6 @@ impl ClassCounters {
         add(&self.handed_out, more.handed_out);
         add(&self.taken_back, more.taken_back);
         add(&self.requested, more.requested);
-        add(&self.returned, more.returned);
         add(&self.exchanged, more.exchanged);
     }
 
@@ -113,7 +106,6 @@ impl ClassCounters {
             handed_out: load(&self.handed_out),
             taken_back: load(&self.taken_back),
             requested: load(&self.requested),
-            returned: load(&self.returned),
             exchanged: load(&self.exchanged),
         }
     }
@@ -126,39 +118,35 @@ fn bump(counter: &AtomicU64, more: u64) {
     counter.store(sum, Ordering::Relaxed);
 }
 
-/// One thread's counters: one entry a class, and a last one for blocks of no class.
-pub(crate) type ThreadCounters = Arc<[ClassCounters]>;
-
 /// The counters of all threads.
 #[derive(Debug)]
 pub(crate) struct AllCounters {
-    /// Of threads that have ended, and of calls that found no place for counters of their own.
-    shared: ThreadCounters,
-    threads: Mutex<Vec<ThreadCounters>>,
+    /// Of threads that have ended, and of calls that found no place for counters of their own: one entry a class, and a last
+    /// one for blocks of none.
+    shared: Box<[ClassCounters]>,
+    threads: Mutex<Vec<Tally>>,
 }
 
 impl AllCounters {
     /// Counters of `classes` classes, and of blocks of none.
     pub(crate) fn new(classes: usize) -> Self {
         Self {
-            shared: counters(classes + 1),
+            shared: (0..=classes).map(|_| ClassCounters::default()).collect(),
             threads: Mutex::new(Vec::new()),
         }
     }
 
-    /// Counters for a thread that begins.
-    pub(crate) fn join(&self) -> ThreadCounters {
-        let mine = counters(self.shared.len());
-        self.threads.lock().push(Arc::clone(&mine));
-        mine
+    /// A thread begins, with these counters.
+    pub(crate) fn join(&self, mine: Tally) {
+        self.threads.lock().push(mine);
     }
 
     /// A thread ends, with empty magazines.
-    pub(crate) fn leave(&self, mine: &ThreadCounters) {
+    pub(crate) fn leave(&self, mine: &Tally) {
         let mut threads = self.threads.lock();
-        threads.retain(|other| !Arc::ptr_eq(other, mine));
-        for (shared, mine) in self.shared.iter().zip(&**mine) {
-            shared.add(mine.read());
+        threads.retain(|other| !other.is(mine));
+        for (shared, mine) in self.shared.iter().zip(mine.read()) {
+            shared.add(mine);
         }
     }
 
@@ -176,8 +164,8 @@ impl AllCounters {
         let threads = self.threads.lock();
         let mut sums: Vec<ClassCount> = self.shared.iter().map(ClassCounters::read).collect();
         for thread in threads.iter() {
-            for (sum, counters) in sums.iter_mut().zip(&**thread) {
-                *sum += counters.read();
+            for (sum, count) in sums.iter_mut().zip(thread.read()) {
+                *sum += count;
             }
         }
         sums
@@ -186,16 +174,14 @@ impl AllCounters {
     /// The counters of each thread that has its own, oldest first: one entry a class and a last one for blocks of none.
     pub(crate) fn by_thread(&self) -> Vec<Vec<ClassCount>> {
         let threads = self.threads.lock();
-        let read = |thread: &ThreadCounters| thread.iter().map(ClassCounters::read).collect();
-        threads.iter().map(read).collect()
+        threads
+            .iter()
+            .map(|thread| thread.read().collect())
+            .collect()
     }
 
     /// How many threads have counters of their own.
     pub(crate) fn threads(&self) -> usize {
         self.threads.lock().len()
     }
-}
-
-fn counters(entries: usize) -> ThreadCounters {
-    (0..entries).map(|_| ClassCounters::default()).collect()
 }

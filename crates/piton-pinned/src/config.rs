@@ -67,8 +67,12 @@ impl PinnedPoolConfig {
     /// Half a magazine of small blocks: more would be kept idle for no gain, see `docs/benchmarks.md`.
     const MAX_HALF: u64 = 64;
 
-    /// How many blocks of `class` make half a magazine; none if a thread keeps none of them.
+    /// How many blocks of `class` make half a magazine; none if a thread keeps none of them, as of a class of which some
+    /// requests are taken for large ones.
     pub(crate) fn half_magazine(&self, class: SizeClass) -> Option<usize> {
+        if class.bytes() > self.large_above_bytes {
+            return None;
+        }
         let half = (self.magazine_bytes / 2 / class.bytes()).min(Self::MAX_HALF);
         usize::try_from(half).ok().filter(|half| *half > 0)
     }

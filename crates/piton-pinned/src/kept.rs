@@ -4,29 +4,48 @@
 //! Where a magazine has a block, or room for one, that is all there is to it: no other thread's memory is touched. At the edge the
 //! depot is asked, by half magazines.
 //!
+//! A block that rests here keeps the ticket that it had, or will have: one is set aside for each, bought and sold with the half
+//! magazine. So neither a request nor a drop counts tickets.
+//!
 //! # Protocol
 //! Whoever has it is alone with it: its thread, or a visitor ([`Recallable`](crate::recall::Recallable)). Counters are the thread's,
 //! written by who has what it keeps.
 //!
+//! # Invariants
+//! 1. As many tickets are set aside from the purse as there are blocks in the magazines.
+//! 2. Without a purse, after everything was taken, there is neither a block in the magazines nor room for one.
+//!
 //! # Not here
 //! Where it is found, and by whom: [`thread_cache`](crate::thread_cache).
+
+#![expect(
+    unsafe_code,
+    reason = "tickets that rest with blocks are counted with them"
+)]
 
 use crate::{
     class_counts::ClassCounters,
     core::{Core, Taken},
-    magazine::{Batch, Magazine},
+    magazine::Magazine,
     record::Record,
+    shelf::Shelves,
     tickets::{Purse, Ticket},
 };
 
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(crate) purse: Purse<Core>,
-    /// By number of the class; classes of larger blocks have none.
-    pub(crate) magazines: Magazines,
+    purse: Option<Purse<Core>>,
+    shelves: Shelves,
 }
 
 pub(crate) type Magazines = Box<[Magazine<Box<Record>>]>;
+
+/// Everything that was kept.
+#[derive(Debug)]
+pub(crate) struct Everything {
+    pub(crate) purse: Purse<Core>,
+    pub(crate) magazines: Magazines,
+}
 
 /// Empty magazines of a pool's classes.
 pub(crate) fn magazines(core: &Core) -> Magazines {
@@ -36,120 +55,207 @@ pub(crate) fn magazines(core: &Core) -> Magazines {
         .collect()
 }
 
+/// As many magazines that have room for nothing.
+pub(crate) fn no_magazines(classes: usize) -> Magazines {
+    (0..classes).map(|_| Magazine::new(0)).collect()
+}
+
 impl Kept {
     /// Nothing but a ticket.
-    pub(crate) fn new(core: &Ticket<Core>) -> Self {
+    pub(crate) fn new(core: &Ticket<Core>, shelves: Shelves) -> Self {
+        // INVARIANT: 1 holds, the shelves of a thread that begins are empty.
         Self {
-            magazines: magazines(core),
-            purse: Purse::new(core.clone()),
+            purse: Some(Purse::new(core.clone())),
+            shelves,
         }
     }
 
-    /// Takes a free block of a class, for a request of `asked` bytes.
+    /// Whether everything was taken, the purse too.
+    pub(crate) fn is_over(&self) -> bool {
+        self.purse.is_none()
+    }
+
+    /// Takes a free block of a class, for a request of `asked` bytes, if there is one in the loaded stack. Calls nobody.
+    ///
+    /// # Safety
+    /// `core` is of the pool that this is kept of, or everything was taken.
     #[inline]
-    pub(crate) fn take(
+    pub(crate) unsafe fn take(
         &mut self,
-        counters: &[ClassCounters],
+        core: &Ticket<Core>,
         class: usize,
         asked: u64,
     ) -> Option<Taken> {
-        let count = counters.get(class)?;
-        let kept = self.magazines.get_mut(class).and_then(Magazine::pop);
-        let record = match kept {
+        let (magazine, counters) = self.shelves.get(class)?;
+        let record = magazine.pop_loaded()?;
+        counters.hand_out(asked);
+        // SAFETY: there is one block less in the magazines, and its ticket is this (invariant 1).
+        Some((record, unsafe { core.take_up() }))
+    }
+
+    /// Takes a free block of a class: from either stack, or from the depot with what comes with it.
+    pub(crate) fn take_or_fetch(&mut self, class: usize, asked: u64) -> Option<Taken> {
+        let (purse, magazine, counters) = self.open(class)?;
+        let record = match magazine.pop() {
             Some(record) => record,
-            None => self.fetch(counters, class)?,
+            None => fetch(purse, magazine, counters, class)?,
         };
-        count.hand_out(asked);
-        Some((record, self.purse.take()))
+        counters.hand_out(asked);
+        // SAFETY: there is one block less in the magazines, and its ticket is this (invariant 1).
+        Some((record, unsafe { purse.take_up() }))
     }
 
-    /// Takes a block from the depot, and if there are magazines of its class, what came with it.
-    #[cold]
-    fn fetch(&mut self, counters: &[ClassCounters], class: usize) -> Option<Box<Record>> {
-        let mut batch = self.purse.depots.get(class)?.take()?;
-        counters.get(class)?.came(batch.len());
-        match self.magazines.get_mut(class) {
-            Some(magazine) => {
-                magazine.load(batch);
-                magazine.pop()
-            }
-            None => batch.pop(),
-        }
-    }
-
-    /// Keeps a dropped block of a size class that was handed out for a request of `asked` bytes, and its ticket.
+    /// Keeps a dropped block of a size class that was handed out for a request of `asked` bytes, and its ticket. Hands both back
+    /// if there is no place for it in the loaded stack. Calls nobody.
+    ///
+    /// # Safety
+    /// The block is of the pool that this is kept of, or everything was taken.
     #[inline]
-    pub(crate) fn take_back(
+    pub(crate) unsafe fn take_back(
         &mut self,
-        counters: &[ClassCounters],
         (record, ticket): Taken,
         class: usize,
         asked: u64,
-    ) {
-        if let Some(counters) = counters.get(class) {
-            counters.take_back(asked);
-        }
-        self.purse.put(ticket);
-        self.keep(counters, record, class);
-    }
-
-    /// Keeps a free block of a size class.
-    #[inline]
-    pub(crate) fn keep(&mut self, counters: &[ClassCounters], record: Box<Record>, class: usize) {
-        let kept = match self.magazines.get_mut(class) {
-            Some(magazine) => magazine.put(record),
-            None => Err(record),
+    ) -> Result<(), Taken> {
+        let Some((magazine, counters)) = self.shelves.get(class) else {
+            return Err((record, ticket));
         };
-        if let Err(record) = kept {
-            self.keep_at_edge(counters, record, class);
+        match magazine.put(record) {
+            Ok(()) => {
+                counters.take_back(asked);
+                // INVARIANT: 1 holds, there is one block more.
+                ticket.set_aside();
+                Ok(())
+            }
+            Err(record) => Err((record, ticket)),
         }
     }
 
-    /// As [`keep`](Self::keep), where the stack is full or there is none.
-    #[cold]
-    fn keep_at_edge(&mut self, counters: &[ClassCounters], record: Box<Record>, class: usize) {
-        let surplus = match self.magazines.get_mut(class) {
-            Some(magazine) => magazine.push(record),
-            None => Some(vec![record]),
+    /// As [`take_back`](Self::take_back), and where the loaded stack is full, makes room, by way of the depot if it must. Hands
+    /// both back if nothing is kept, or the class is none.
+    ///
+    /// # Safety
+    /// As [`take_back`](Self::take_back).
+    pub(crate) unsafe fn take_back_or_leave(
+        &mut self,
+        (record, ticket): Taken,
+        class: usize,
+        asked: u64,
+    ) -> Result<(), Taken> {
+        let Some((purse, magazine, counters)) = self.open(class) else {
+            return Err((record, ticket));
         };
-        if let Some(surplus) = surplus {
-            self.leave(counters, class, surplus);
-        }
+        counters.take_back(asked);
+        ticket.set_aside();
+        push(purse, magazine, counters, (record, class));
+        Ok(())
     }
 
-    /// Leaves a batch in the depot.
-    fn leave(&self, counters: &[ClassCounters], class: usize, batch: Batch<Box<Record>>) {
-        if let Some(counters) = counters.get(class) {
-            counters.left(batch.len());
-        }
-        if let Some(depot) = self.purse.depots.get(class) {
-            depot.put(batch);
-        }
+    /// Keeps a block that has become free, of the size class of this index. Hands it back if there is no place for it.
+    pub(crate) fn keep(&mut self, record: Box<Record>, class: usize) -> Result<(), Box<Record>> {
+        let Some((purse, magazine, counters)) = self.open(class) else {
+            return Err(record);
+        };
+        counters.came(1);
+        purse.set_aside(1);
+        push(purse, magazine, counters, (record, class));
+        Ok(())
+    }
+
+    /// Counts a block that went out, of this class or of none, and came from elsewhere than a magazine. Its ticket.
+    pub(crate) fn note_out(&mut self, class: Option<usize>, asked: u64) -> Option<Ticket<Core>> {
+        let purse = self.purse.as_mut()?;
+        let counters = self.shelves.counters(class)?;
+        counters.came(1);
+        counters.hand_out(asked);
+        Some(purse.take())
+    }
+
+    /// Counts a block that was dropped, of this class or of none, and goes elsewhere than into a magazine.
+    pub(crate) fn note_back(&mut self, class: Option<usize>, asked: u64) -> Option<()> {
+        self.purse.as_ref()?;
+        let counters = self.shelves.counters(class)?;
+        counters.left(1);
+        counters.take_back(asked);
+        Some(())
+    }
+
+    /// Puts fresh magazines in place of those in use, whose blocks are counted as gone. Allocates nothing: they were made
+    /// before. None if everything was taken.
+    pub(crate) fn swap(&mut self, mut fresh: Magazines) -> Option<Magazines> {
+        let purse = self.purse.as_mut()?;
+        let gone = self.shelves.swap(&mut fresh);
+        // SAFETY: so many blocks go, and what was set aside for them with them (invariant 1).
+        unsafe { purse.give_back(gone) };
+        Some(fresh)
+    }
+
+    /// Takes everything, and leaves [no magazines](no_magazines) in its place.
+    pub(crate) fn take_all(&mut self, none: Magazines) -> Option<Everything> {
+        let magazines = self.swap(none)?;
+        // INVARIANT: 2 holds, these magazines have room for nothing.
+        let purse = self.purse.take()?;
+        Some(Everything { purse, magazines })
+    }
+
+    /// What there is of a class, unless everything was taken.
+    fn open(&mut self, class: usize) -> Option<Open<'_>> {
+        let purse = self.purse.as_mut()?;
+        let (magazine, counters) = self.shelves.get(class)?;
+        Some((purse, magazine, counters))
     }
 }
 
-/// Puts fresh magazines in place of those in use, which are counted as gone. Allocates nothing: they were made before.
-pub(crate) fn swap(
-    kept: Option<&mut Kept>,
-    fresh: Magazines,
-    counters: &[ClassCounters],
-) -> Option<Magazines> {
-    let magazines = std::mem::replace(&mut kept?.magazines, fresh);
-    count_out(counters, &magazines);
-    Some(magazines)
+/// What there is of a class.
+type Open<'a> = (
+    &'a mut Purse<Core>,
+    &'a mut Magazine<Box<Record>>,
+    &'a ClassCounters,
+);
+
+/// Takes a block from the depot, and if there are magazines of its class, what came with it.
+fn fetch(
+    purse: &mut Purse<Core>,
+    magazine: &mut Magazine<Box<Record>>,
+    counters: &ClassCounters,
+    class: usize,
+) -> Option<Box<Record>> {
+    let mut batch = purse.depots.get(class)?.take()?;
+    let record = batch.pop()?;
+    let comes_too = if magazine.is_used() { batch.len() } else { 0 };
+    // INVARIANT: 1 holds again when the block is handed out, with its ticket.
+    counters.came(1 + comes_too);
+    purse.set_aside(1 + comes_too);
+    let depot = purse.depots.get(class)?;
+    if magazine.is_used() {
+        depot.leave_room(magazine.load(batch));
+    } else {
+        depot.put(batch);
+    }
+    Some(record)
 }
 
-/// Takes everything that is kept.
-pub(crate) fn take_all(kept: &mut Option<Kept>, counters: &[ClassCounters]) -> Option<Kept> {
-    let kept = kept.take()?;
-    count_out(counters, &kept.magazines);
-    Some(kept)
-}
-
-/// Counts what is in magazines as gone from them.
-fn count_out(counters: &[ClassCounters], magazines: &[Magazine<Box<Record>>]) {
-    for (counters, magazine) in counters.iter().zip(magazines) {
-        counters.left(magazine.len());
+/// Puts a block whose ticket is set aside on the stacks, and what is too much for them into the depot.
+fn push(
+    purse: &mut Purse<Core>,
+    magazine: &mut Magazine<Box<Record>>,
+    counters: &ClassCounters,
+    (record, class): (Box<Record>, usize),
+) {
+    let room = || purse.depots.get(class)?.take_room();
+    let surplus = if magazine.is_used() {
+        magazine.push(record, room)
+    } else {
+        Some(vec![record])
+    };
+    let Some(surplus) = surplus else {
+        return;
+    };
+    counters.left(surplus.len());
+    // SAFETY: so many blocks go, and what was set aside for them with them (invariant 1).
+    unsafe { purse.give_back(surplus.len()) };
+    if let Some(depot) = purse.depots.get(class) {
+        depot.put(surplus);
     }
 }
 

@@ -15,9 +15,10 @@ use piton_sync::atomic::{AtomicU64, Ordering};
 /// Bytes that a label can say were asked for.
 pub(crate) const MOST_BYTES: u64 = (1 << CLASS_AT) - 1;
 
-/// Where the number of the class begins, one more than its index and 0 for none; below it, the bytes asked for.
+/// Where the index of the class begins; below it, the bytes asked for.
 const CLASS_AT: u32 = 54;
-const CLASS_MASK: u64 = 0xff;
+/// In place of the index of a class, for exact sizes: more than any.
+const NONE: usize = 0x1ff;
 const USED: u64 = 1 << 63;
 
 /// The word.
@@ -28,9 +29,14 @@ impl Label {
     /// Of a block handed out for a request of `asked` bytes, at most [`MOST_BYTES`].
     #[inline]
     pub(crate) fn new(asked: u64, class: Option<SizeClass>) -> Self {
-        debug_assert!(asked <= MOST_BYTES);
-        let number = class.map_or(0, |class| class.index() as u64 + 1);
-        Self(AtomicU64::new(asked | number << CLASS_AT))
+        Self::of(asked, class.map_or(NONE, SizeClass::index))
+    }
+
+    /// As [`new`](Self::new), with the index of the class.
+    #[inline]
+    pub(crate) fn of(asked: u64, class: usize) -> Self {
+        debug_assert!(asked <= MOST_BYTES && class <= NONE);
+        Self(AtomicU64::new(asked | (class as u64) << CLASS_AT))
     }
 
     /// What it says now: all there is to know, for whoever has the handle alone.
@@ -56,11 +62,10 @@ impl Known {
         self.0 & MOST_BYTES
     }
 
-    /// The index of the size class; none for an exact size.
+    /// The index of the size class; more than any for an exact size.
     #[inline]
-    pub(crate) fn class(self) -> Option<usize> {
-        let number = self.0 >> CLASS_AT & CLASS_MASK;
-        usize::try_from(number).ok()?.checked_sub(1)
+    pub(crate) fn class(self) -> usize {
+        ((self.0 & !USED) >> CLASS_AT) as usize
     }
 
     /// Whether a use was ever recorded.
@@ -79,7 +84,8 @@ mod tests {
         for class in SizeClass::all().map(Some).chain([None]) {
             for asked in [1, 4096, MOST_BYTES] {
                 let label = Label::new(asked, class);
-                let index = class.map(SizeClass::index);
+                let index = class.map_or(NONE, SizeClass::index);
+                assert_eq!(index >= SizeClass::COUNT, class.is_none());
                 let known = label.read();
                 assert_eq!((known.asked(), known.class()), (asked, index));
                 assert!(!known.is_used());

@@ -96,6 +96,7 @@ mod record;
 mod regions;
 mod registered;
 mod request;
+mod shelf;
 mod short_way;
 mod source;
 mod span;

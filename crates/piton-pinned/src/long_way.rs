@@ -6,11 +6,11 @@
 //! A block is counted as out before its handle exists, and as back before anybody else can have it.
 
 use crate::{
-    PinnedBlock, PinnedError,
+    PinnedError,
     config::PAGE,
     core::{Core, Taken, trim},
     growth::Growth,
-    label::{Known, Label},
+    label::Known,
     record::Record,
     request::Request,
     short_way,
@@ -19,28 +19,15 @@ use crate::{
     tickets::Ticket,
 };
 use piton_driver::ErrorKind;
-
-/// Takes a block for a request that is the commonest kind, if this thread or the depot has one; see the picture in [`core`](crate::core). In a
-/// fork there is none.
-#[inline]
-pub(crate) fn take_common(core: &Ticket<Core>, asked: usize) -> Option<PinnedBlock> {
-    let class = Request::common(asked, &core.config)?;
-    if core.timeline.is_forked() {
-        return None;
-    }
-    let asked = asked as u64;
-    let taken = short_way::take(core, class.index(), asked)?;
-    Some(PinnedBlock::new(taken, Label::new(asked, Some(class))))
-}
+use std::mem::ManuallyDrop;
 
 /// Takes memory for a request; see the picture in [`core`](crate::core).
 ///
 /// # Errors
 /// [`PinnedError::CapReached`], [`PinnedError::Driver`], [`PinnedError::Books`].
-#[inline]
 pub(crate) fn take(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedError> {
     if let Some(class) = request.listed_class()
-        && let Some(taken) = short_way::take(core, class.index(), request.asked)
+        && let Some(taken) = short_way::take_of(core, class.index(), request.asked)
     {
         return Ok(taken);
     }
@@ -54,7 +41,7 @@ fn take_slowly(core: &Ticket<Core>, request: &Request) -> Result<Taken, PinnedEr
     core.source.check_alive()?;
     collect_for_this_thread(core);
     if let Some(class) = request.listed_class()
-        && let Some(taken) = short_way::take(core, class.index(), request.asked)
+        && let Some(taken) = short_way::take_of(core, class.index(), request.asked)
     {
         return Ok(taken);
     }
@@ -123,7 +110,7 @@ fn make_room(core: &Ticket<Core>, request: &Request, error: &PinnedError) -> boo
     given_back > 0 || free
 }
 
-/// Takes a block back. It may be handed out again once its uses are complete.
+/// Takes a block back. It may be handed out again once its uses are complete. In a fork all of it stays where it is.
 #[inline]
 pub(crate) fn give_back(core: Ticket<Core>, record: Box<Record>, label: Known) {
     if label.is_used() {
@@ -136,18 +123,30 @@ pub(crate) fn give_back(core: Ticket<Core>, record: Box<Record>, label: Known) {
 /// Takes a block back that no device uses.
 #[inline]
 fn give_back_free(core: Ticket<Core>, record: Box<Record>, label: Known) {
-    match label.class() {
-        Some(class) => {
-            if let Err((record, core)) = short_way::give(core, record, class, label.asked()) {
-                give_to_all(core, record, label);
-            }
-        }
-        None => give_to_all(core, record, label),
+    if let Err(dropped) = short_way::give(core, record, label.class(), label.asked()) {
+        give_back_slowly(dropped, label);
+    }
+}
+
+/// As [`give_back_free`], where the short way ends. In a fork all of it stays where it is.
+#[cold]
+fn give_back_slowly(dropped: Taken, label: Known) {
+    if dropped.1.timeline.is_forked() {
+        let _there = ManuallyDrop::new(dropped);
+        return;
+    }
+    if let Err((record, core)) = short_way::give_up(dropped, label.class(), label.asked()) {
+        give_to_all(core, record, label);
     }
 }
 
 /// Takes a block back of which uses were recorded.
+#[inline(never)]
 fn give_back_used(core: Ticket<Core>, mut record: Box<Record>, label: Known) {
+    if core.timeline.is_forked() {
+        let _there = ManuallyDrop::new((core, record));
+        return;
+    }
     let mut uses = record.memory.take_uses();
     uses.retain_pending(&core.timeline);
     if uses.is_empty() {
@@ -160,7 +159,6 @@ fn give_back_used(core: Ticket<Core>, mut record: Box<Record>, label: Known) {
 }
 
 /// Takes a block back that no device uses and that this thread does not keep.
-#[cold]
 fn give_to_all(core: Ticket<Core>, record: Box<Record>, label: Known) {
     note_back(&core, &record, label);
     core.shelve(record);

@@ -13,47 +13,62 @@
 //! blocks comes before its `put`, and `put` before `take`, by the free list's own order. `items` and `fewest`
 //! are numbers for statistics and for rounds, Relaxed, written beside the list and not under its lock: at rest it is exact.
 
-use crate::free_list::FreeList;
-use piton_sync::atomic::{AtomicUsize, Ordering};
+use crate::{bounded::BoundedQueue, free_list::FreeList};
+use piton_sync::{
+    atomic::{AtomicUsize, Ordering},
+    prefetch_for_write,
+};
+
+/// How much room a depot keeps for batches to come.
+const ROOMS: usize = 8;
 
 /// A stack of free blocks that changes hands as one.
 pub(crate) type Batch<T> = Vec<T>;
 
 /// The free blocks of one class that one thread keeps.
+///
+/// # Invariants
+/// The loaded stack has room for `half` items or fewer, as far as the heap gives what it is asked for.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Magazine<T> {
     loaded: Batch<T>,
+    /// Most items of each stack.
+    half: usize,
     other: Batch<T>,
     /// Room for a stack, of one that was emptied: blocks come and go without the heap being asked.
     room: Batch<T>,
-    /// Most items of each stack.
-    half: usize,
 }
 
 impl<T> Magazine<T> {
-    /// An empty magazine of two stacks of `half` items, at least one.
+    /// An empty magazine of two stacks of `half` items; of none, one that is not used.
     pub(crate) const fn new(half: usize) -> Self {
         Self {
             loaded: Vec::new(),
+            half,
             other: Vec::new(),
             room: Vec::new(),
-            half,
         }
+    }
+
+    /// Whether there may ever be something in it.
+    pub(crate) fn is_used(&self) -> bool {
+        self.half > 0
+    }
+
+    /// Takes an item of the loaded stack: what is mostly the case, and nothing else.
+    #[inline]
+    pub(crate) fn pop_loaded(&mut self) -> Option<T> {
+        self.loaded.pop()
     }
 
     /// Takes an item; none if both stacks are empty.
-    #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
-        match self.loaded.pop() {
-            Some(item) => Some(item),
-            None => self.pop_other(),
-        }
-    }
-
-    #[cold]
-    fn pop_other(&mut self) -> Option<T> {
-        std::mem::swap(&mut self.loaded, &mut self.other);
-        self.loaded.pop()
+        self.pop_loaded().or_else(|| {
+            std::mem::swap(&mut self.loaded, &mut self.other);
+            // The invariant holds: so had the other when it was loaded.
+            self.loaded.pop()
+        })
     }
 
     /// Keeps an item where the loaded stack has room, and hands it back where it has not: what is mostly the case, and nothing
@@ -61,28 +76,35 @@ impl<T> Magazine<T> {
     #[inline]
     pub(crate) fn put(&mut self, item: T) -> Result<(), T> {
         let loaded = &mut self.loaded;
-        // The second, so that the heap is not asked in between.
-        if loaded.len() >= self.half || loaded.len() >= loaded.capacity() {
+        if loaded.len() == loaded.capacity() {
             return Err(item);
         }
         loaded.push(item);
         Ok(())
     }
 
-    /// Keeps an item; hands out a full stack if both were full.
-    pub(crate) fn push(&mut self, item: T) -> Option<Batch<T>> {
+    /// Keeps an item; hands out a full stack if both were full, and takes its place from `room` if it has none of its own.
+    pub(crate) fn push(
+        &mut self,
+        item: T,
+        room: impl FnOnce() -> Option<Batch<T>>,
+    ) -> Option<Batch<T>> {
         let mut full = None;
         if self.loaded.len() >= self.half {
-            full = self.turn();
+            full = self.turn(room);
         }
+        let room = self.half.saturating_sub(self.loaded.len());
+        self.loaded.reserve_exact(room);
         self.loaded.push(item);
         full
     }
 
-    /// Keeps a batch that came from the depot. Only an empty magazine asks for one.
-    pub(crate) fn load(&mut self, batch: Batch<T>) {
+    /// Keeps a batch that came from the depot; hands out room that it has no more use for. Only an empty magazine asks for one.
+    pub(crate) fn load(&mut self, mut batch: Batch<T>) -> Batch<T> {
         debug_assert!(self.loaded.is_empty() && self.other.is_empty());
-        self.room = std::mem::replace(&mut self.loaded, batch);
+        batch.shrink_to(self.half);
+        let emptied = std::mem::replace(&mut self.loaded, batch);
+        std::mem::replace(&mut self.room, emptied)
     }
 
     /// Items in it.
@@ -100,22 +122,33 @@ impl<T> Magazine<T> {
 
     /// Makes room in the loaded stack, which is full.
     #[cold]
-    fn turn(&mut self) -> Option<Batch<T>> {
+    fn turn(&mut self, room: impl FnOnce() -> Option<Batch<T>>) -> Option<Batch<T>> {
         std::mem::swap(&mut self.loaded, &mut self.other);
         if self.loaded.is_empty() {
-            self.loaded.reserve_exact(self.half);
             return None;
         }
-        let mut room = std::mem::take(&mut self.room);
-        room.reserve_exact(self.half);
-        Some(std::mem::replace(&mut self.loaded, room))
+        let mut own = std::mem::take(&mut self.room);
+        if own.capacity() == 0 {
+            own = room().unwrap_or_default();
+        }
+        Some(std::mem::replace(&mut self.loaded, own))
     }
+}
+
+/// Asks for all lines of a batch at once: another thread has had them, and item by item each would be waited for.
+fn call_here<T>(batch: &[T]) {
+    const LINE: usize = 64;
+    let items = LINE / size_of::<T>().clamp(1, LINE);
+    batch.iter().step_by(items).for_each(prefetch_for_write);
 }
 
 /// Where threads leave batches for each other. Any thread may call anything.
 #[derive(Debug)]
 pub(crate) struct Depot<T> {
     list: FreeList<Batch<T>>,
+    /// Room for batches, of those that were emptied. Where one thread takes and another gives back, room would else come from the
+    /// heap on one side and go there on the other, and they would wait for each other there.
+    rooms: BoundedQueue<Batch<T>>,
     items: AtomicUsize,
     /// The fewest items there were since a round began.
     fewest: AtomicUsize,
@@ -126,6 +159,7 @@ impl<T> Depot<T> {
     pub(crate) fn new(batches: usize) -> Self {
         Self {
             list: FreeList::new(batches),
+            rooms: BoundedQueue::new(ROOMS),
             items: AtomicUsize::new(0),
             fewest: AtomicUsize::new(0),
         }
@@ -142,6 +176,7 @@ impl<T> Depot<T> {
     /// Takes a batch of at least one item.
     pub(crate) fn take(&self) -> Option<Batch<T>> {
         let batch = self.list.pop()?;
+        call_here(&batch);
         let before = self.items.fetch_sub(batch.len(), Ordering::Relaxed);
         let left = before.saturating_sub(batch.len());
         // Mostly it is not less, and a load of a word that nobody writes is all there is to it.
@@ -149,6 +184,21 @@ impl<T> Depot<T> {
             self.fewest.fetch_min(left, Ordering::Relaxed);
         }
         Some(batch)
+    }
+
+    /// Leaves room for a batch to whoever needs some.
+    pub(crate) fn leave_room(&self, room: Batch<T>) {
+        if room.capacity() > 0 {
+            // What is too much goes to the heap.
+            drop(self.rooms.push(room));
+        }
+    }
+
+    /// Room for a batch, if somebody left some.
+    pub(crate) fn take_room(&self) -> Option<Batch<T>> {
+        let mut room = self.rooms.pop()?;
+        call_here(room.spare_capacity_mut());
+        Some(room)
     }
 
     /// Takes all that is there.
@@ -211,26 +261,51 @@ mod tests {
     fn a_thread_at_the_edge_of_a_half_does_not_touch_the_depot() {
         let mut magazine = Magazine::new(4);
         for item in 0..6 {
-            assert_eq!(magazine.push(item), None);
+            assert_eq!(magazine.push(item, || None), None);
         }
         // Over the edge between the stacks and back, many times.
         for _ in 0..10 {
             let taken = [(); 3].map(|()| magazine.pop().unwrap());
             for item in taken {
-                assert_eq!(magazine.push(item), None);
+                assert_eq!(magazine.push(item, || None), None);
             }
         }
         for item in 6..8 {
-            assert_eq!(magazine.push(item), None);
+            assert_eq!(magazine.push(item, || None), None);
         }
-        assert_eq!(magazine.push(8).map(|batch| batch.len()), Some(4));
+        assert_eq!(magazine.push(8, || None).map(|batch| batch.len()), Some(4));
+    }
+
+    #[test]
+    fn room_goes_back_from_who_takes_to_who_gives() {
+        let (mut gives, mut takes, depot) = (Magazine::new(4), Magazine::new(4), Depot::new(8));
+        let mut from_the_heap = 0;
+        for round in 0..30 {
+            while depot.items() == 0 {
+                let full = gives.push(0, || {
+                    let room = depot.take_room();
+                    from_the_heap += usize::from(room.is_none());
+                    room
+                });
+                full.into_iter().for_each(|batch| depot.put(batch));
+            }
+            let batch = depot.take().unwrap();
+            depot.leave_room(takes.load(batch));
+            let taken = std::iter::from_fn(|| takes.pop()).count();
+            assert_eq!(taken, 4, "in round {round}");
+        }
+        // Until who takes has room of its own to spare.
+        assert!(from_the_heap <= 4, "{from_the_heap} of 30");
     }
 
     #[test]
     fn nothing_is_lost_between_a_magazine_and_its_depot() {
         let (mut magazine, depot) = (Magazine::new(4), Depot::new(1));
         for item in 0..30 {
-            magazine.push(item).into_iter().for_each(|b| depot.put(b));
+            magazine
+                .push(item, || None)
+                .into_iter()
+                .for_each(|b| depot.put(b));
         }
         assert_eq!(
             depot.items() + magazine.unload().map(|b| b.len()).iter().sum::<usize>(),
@@ -238,7 +313,7 @@ mod tests {
         );
         let mut taken = 0;
         while let Some(batch) = depot.take() {
-            magazine.load(batch);
+            depot.leave_room(magazine.load(batch));
             taken += std::iter::from_fn(|| magazine.pop()).count();
         }
         assert_eq!((taken, depot.items()), (24, 0));
@@ -264,12 +339,15 @@ mod loom_tests {
 
     fn give(magazine: &mut Magazine<Block>, depot: &Depot<Block>, block: Block) {
         block.0.with_mut(|_| ());
-        magazine.push(block).into_iter().for_each(|b| depot.put(b));
+        magazine
+            .push(block, || depot.take_room())
+            .into_iter()
+            .for_each(|b| depot.put(b));
     }
 
     fn take(magazine: &mut Magazine<Block>, depot: &Depot<Block>) -> Option<Block> {
         let block = magazine.pop().or_else(|| {
-            magazine.load(depot.take()?);
+            depot.leave_room(magazine.load(depot.take()?));
             magazine.pop()
         });
         block.inspect(|block| block.0.with_mut(|_| ()))

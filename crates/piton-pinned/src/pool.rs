@@ -6,6 +6,7 @@ use crate::{
     core::{self, Core},
     long_way,
     request::Request,
+    short_way,
     source::Source,
     thread_cache,
     tickets::Ticket,
@@ -80,11 +81,20 @@ impl PinnedPool {
     /// [`PinnedError::InvalidSize`], [`PinnedError::CapReached`], [`PinnedError::NodeRefused`], [`PinnedError::Driver`]. In a
     /// fork of the process, nothing is had. That the device is lost is told where neither the thread nor the depot
     /// has a block: what they have is host memory, as good as before.
+    // Always: what it does is less than what a call of it would save and restore, and the handle would go through memory.
+    #[inline(always)]
     pub fn allocate(&self, bytes: usize) -> Result<PinnedBlock, PinnedError> {
-        match long_way::take_common(self.core(), bytes) {
-            Some(block) => Ok(block),
-            None => self.allocate_aligned(bytes, 1),
-        }
+        let block = match short_way::take(self.core(), bytes) {
+            Some(block) => block,
+            None => self.allocate_slowly(bytes)?,
+        };
+        Ok(block)
+    }
+
+    /// As [`allocate`](Self::allocate), where the short way ends.
+    #[cold]
+    fn allocate_slowly(&self, bytes: usize) -> Result<PinnedBlock, PinnedError> {
+        self.allocate_aligned(bytes, 1)
     }
 
     /// As [`allocate`](Self::allocate), at a multiple of `alignment` bytes: a power of two up to 4096. More than 64
@@ -219,7 +229,7 @@ impl PinnedPool {
     }
 
     #[inline]
-    fn core(&self) -> &Ticket<Core> {
+    pub(crate) fn core(&self) -> &Ticket<Core> {
         &self.handle.core
     }
 }

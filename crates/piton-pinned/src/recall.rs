@@ -7,18 +7,21 @@
 //! # The idea
 //! Owner and visitor each say what they are about to do, then look at what the other has said. The owner is at it all the
 //! time and the visitor hardly ever, so their fences are a [light and a heavy one](piton_sync::light_fence). An owner that
-//! finds the bar up turns away, to the lock; a visitor that finds the owner inside leaves the bar up and goes.
+//! finds the way shut turns away, to the lock; a visitor that finds the owner inside leaves it shut and goes.
+//!
+//! The owner has another reason to turn away: it is in a fork. The [flag](WipedFlag) that says that the way is open is down there,
+//! where the system wipes pages in forks, so that one look answers both.
 //!
 //! # Protocol
 //! | word | written by | order |
 //! |---|---|---|
 //! | `inside` | the owner | Relaxed to enter, then the light fence; Release to leave |
-//! | `barred` up | a visitor, under `visitors` | Relaxed, then the heavy fence, then `inside` is loaded with Acquire |
-//! | `barred` down | who has `visitors` and the value | Release, for the Acquire load with which the owner enters |
+//! | `open` down | a visitor, under `visitors` | Relaxed, then the heavy fence, then `inside` is loaded with Acquire |
+//! | `open` up | who has `visitors` and the value | Release, for the Acquire load with which the owner enters |
 //!
-//! Of an owner that enters and a visitor that bars one fence comes first. If the owner's, the visitor finds it inside, unless
-//! it has left, which the Acquire load sees with all it did. If the visitor's, the owner finds the bar. Where the system has no
-//! heavy fence a visitor never gets in, and the owner finds the bar at its next call.
+//! Of an owner that enters and a visitor that shuts one fence comes first. If the owner's, the visitor finds it inside, unless
+//! it has left, which the Acquire load sees with all it did. If the visitor's, the owner finds it shut. Where the system has no
+//! heavy fence a visitor never gets in, and the owner finds it shut at its next call.
 //!
 //! What is done to the value under `visitors` neither allocates nor calls anybody, so that who is inside of one such value may
 //! wait for another's lock.
@@ -29,16 +32,17 @@
 )]
 
 use piton_sync::{
-    Mutex, UnsafeCell,
+    Mutex, UnsafeCell, WipedFlag,
     atomic::{AtomicBool, Ordering},
     heavy_fence, light_fence,
 };
 use std::fmt;
 
-/// A value of one thread's, its owner.
+/// A value of one thread's, its owner. What that writes at each call is on no line of others'.
+#[repr(align(64))]
 pub(crate) struct Recallable<T> {
     inside: AtomicBool,
-    barred: AtomicBool,
+    open: WipedFlag,
     visitors: Mutex<()>,
     value: UnsafeCell<T>,
 }
@@ -52,7 +56,7 @@ unsafe impl<T: Send> Sync for Recallable<T> {}
 pub(crate) enum Shut {
     /// It is in already: it came here from there.
     Inside,
-    /// A visitor wants it to [`reopen`](Recallable::reopen).
+    /// A visitor wants it to [`reopen`](Recallable::reopen), or this is a fork.
     Barred,
 }
 
@@ -70,13 +74,19 @@ impl<T> Recallable<T> {
     pub(crate) fn new(value: T) -> Self {
         Self {
             inside: AtomicBool::new(false),
-            barred: AtomicBool::new(false),
+            open: WipedFlag::raised(),
             visitors: Mutex::new(()),
             value: UnsafeCell::new(value),
         }
     }
 
+    /// Whether the owner finds it shut in a fork. If not, it has to ask otherwise before it enters.
+    pub(crate) fn is_shut_in_forks(&self) -> bool {
+        self.open.is_wiped_in_forks()
+    }
+
     /// Whether the owner is inside; asked by the owner.
+    #[inline]
     pub(crate) fn is_inside(&self) -> bool {
         self.inside.load(Ordering::Relaxed)
     }
@@ -90,6 +100,28 @@ impl<T> Recallable<T> {
         // SAFETY: the caller's promise.
         let acted = unsafe { self.enter_with((), |value, ()| act(value)) };
         acted.map_err(|(shut, ())| shut)
+    }
+
+    /// As [`enter_with`](Self::enter_with), for a moment, by an owner that knows that it is not inside.
+    ///
+    /// # Safety
+    /// As [`enter`](Self::enter); the owner is not inside, and `act` calls nobody, so that it does not come here from there.
+    #[inline]
+    pub(crate) unsafe fn enter_briefly<G, R>(
+        &self,
+        given: G,
+        act: impl FnOnce(&mut T, G) -> R,
+    ) -> Result<R, G> {
+        self.inside.store(true, Ordering::Relaxed);
+        light_fence();
+        let _leave = Leave(&self.inside);
+        if !self.open.is_up() {
+            return Err(given);
+        }
+        Ok(self.value.with_mut(|value| {
+            // SAFETY: this thread is inside and not twice, and no visitor is or will be until it has left (the protocol).
+            act(unsafe { &mut *value }, given)
+        }))
     }
 
     /// As [`enter`](Self::enter), with something that comes back where the owner does not get in. Passed so and not captured,
@@ -106,19 +138,12 @@ impl<T> Recallable<T> {
         if self.is_inside() {
             return Err((Shut::Inside, given));
         }
-        self.inside.store(true, Ordering::Relaxed);
-        light_fence();
-        let _leave = Leave(&self.inside);
-        if self.barred.load(Ordering::Acquire) {
-            return Err((Shut::Barred, given));
-        }
-        Ok(self.value.with_mut(|value| {
-            // SAFETY: this thread is inside and not twice, and no visitor is or will be until it has left (the protocol).
-            act(unsafe { &mut *value }, given)
-        }))
+        // SAFETY: the caller's promise. The owner is not inside, and where `act` calls somebody who comes here, that is seen above.
+        let acted = unsafe { self.enter_briefly(given, act) };
+        acted.map_err(|given| (Shut::Barred, given))
     }
 
-    /// The owner does something with the value once no visitor is at it, and takes the bar away. `act` neither allocates nor
+    /// The owner does something with the value once no visitor is at it, and opens the way. `act` neither allocates nor
     /// calls anybody. None if the owner is inside.
     ///
     /// # Safety
@@ -132,23 +157,23 @@ impl<T> Recallable<T> {
             // SAFETY: visitors have the lock, and the owner is here.
             act(unsafe { &mut *value })
         });
-        self.barred.store(false, Ordering::Release);
+        self.open.raise();
         Some(acted)
     }
 
     /// Does something with the value though it is another thread's. `act` neither allocates nor calls anybody. None if the
-    /// owner is at it: it will find the bar at its next call.
+    /// owner is at it: it will find the way shut at its next call.
     pub(crate) fn visit<R>(&self, act: impl FnOnce(&mut T) -> R) -> Option<R> {
         let _alone = self.visitors.lock();
-        self.barred.store(true, Ordering::Relaxed);
+        self.open.lower();
         if !heavy_fence() || self.inside.load(Ordering::Acquire) {
             return None;
         }
         let acted = self.value.with_mut(|value| {
-            // SAFETY: the owner is outside, and finds the bar before it gets in (the protocol); visitors have the lock.
+            // SAFETY: the owner is outside, and finds the way shut before it gets in (the protocol); visitors have the lock.
             act(unsafe { &mut *value })
         });
-        self.barred.store(false, Ordering::Release);
+        self.open.raise();
         Some(acted)
     }
 }
@@ -157,7 +182,7 @@ impl<T> fmt::Debug for Recallable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recallable")
             .field("inside", &self.inside)
-            .field("barred", &self.barred)
+            .field("open", &self.open)
             .finish_non_exhaustive()
     }
 }
@@ -177,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_is_inside_is_not_disturbed_and_finds_the_bar_when_it_comes_again() {
+    fn an_owner_that_is_inside_is_not_disturbed_and_finds_the_way_shut_when_it_comes_again() {
         let kept = Recallable::new(1);
         let visited = enter(&kept, |value| {
             *value += 1;
@@ -207,7 +232,7 @@ mod loom_tests {
 
     type Kept = Arc<Recallable<Vec<u32>>>;
 
-    /// The owner's call: with the bar up it gives up what it has, as a thread does at its next call.
+    /// The owner's call: where it is shut it gives up what it has, as a thread does at its next call.
     fn add(kept: &Kept, item: u32) -> Vec<u32> {
         // SAFETY: one thread of a model calls this.
         match unsafe { kept.enter(|items| items.push(item)) } {

@@ -42,7 +42,8 @@ impl Request {
                 maximum,
             });
         }
-        let class = Self::common(given, config);
+        let is_small = asked <= config.large_above_bytes;
+        let class = SizeClass::for_bytes(asked).filter(|_| is_small);
         Ok(Self {
             asked,
             bytes: class.map_or(asked.next_multiple_of(PAGE), SizeClass::bytes),
@@ -51,19 +52,7 @@ impl Request {
         })
     }
 
-    /// The class of what is asked for most: a block of a size class at the common alignment. None for anything else, whatever
-    /// is to be said of it.
-    #[inline]
-    pub(crate) fn common(asked: usize, config: &PinnedPoolConfig) -> Option<SizeClass> {
-        let asked = asked as u64;
-        if asked == 0 || asked > config.large_above_bytes {
-            return None;
-        }
-        SizeClass::for_bytes(asked)
-    }
-
     /// What the handle of its block says.
-    #[inline]
     pub(crate) fn label(&self) -> Label {
         Label::new(self.asked, self.class)
     }

@@ -146,7 +146,7 @@ impl Core {
                 block_bytes: class.map_or(0, SizeClass::bytes),
                 handed_out: sum.handed_out,
                 live_blocks: sum.live(),
-                requested_bytes: sum.live_requested(),
+                requested_bytes: sum.requested,
                 thread_blocks: sum.in_magazines(),
                 depot_blocks: depot.map_or(0, |depot| depot.items() as u64),
             }

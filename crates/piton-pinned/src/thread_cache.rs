@@ -20,9 +20,11 @@
 //!
 //! # Invariants
 //! 1. What is kept has a ticket of the pool. A cache without is of a pool that was closed, and its key says nothing.
-//! 2. `FIRST` is null or points to a cache in this thread's list; whoever takes a cache off the list sees to it first. A cache
-//!    that the thread is inside of stays on the list.
-//! 3. No driver is called, and no pool ends, while a list is borrowed or locked.
+//! 2. `FIRST` has no key, or that of a cache in this thread's list, to which it points; whoever takes a cache off the list sees
+//!    to it first. A cache that the thread is inside of stays on the list, and is first only while what it does there calls
+//!    nobody: so whoever finds a cache first is not inside.
+//! 3. A cache that is first is shut in forks.
+//! 4. No driver is called, and no pool ends, while a list is borrowed or locked.
 
 #![expect(
     unsafe_code,
@@ -30,10 +32,10 @@
 )]
 
 use crate::{
-    class_counts::{ClassCounters, ThreadCounters},
     core::Core,
-    kept::{Kept, empty, magazines, swap, take_all},
+    kept::{Everything, Kept, empty, magazines, no_magazines},
     recall::{Recallable, Shut},
+    shelf::{Shelves, Tally},
     tickets::{Key, Ticket},
 };
 use piton_sync::{
@@ -43,6 +45,7 @@ use piton_sync::{
 use piton_timeline::Timeline;
 use std::{
     cell::{Cell, RefCell},
+    marker::PhantomData,
     ptr,
     sync::Arc,
 };
@@ -52,7 +55,41 @@ thread_local! {
     // thread, and a drop is passed nothing that could carry it.
     static CACHES: RefCell<ThreadCaches> = const { RefCell::new(ThreadCaches(Vec::new())) };
     // GLOBAL: the one of them that was used last, without what it costs to know whether the list still is.
-    static FIRST: Cell<*const ThreadCache> = const { Cell::new(ptr::null()) };
+    static FIRST: First = const { First::none() };
+}
+
+/// A cache and its key, as an address, or 0 for none.
+struct First {
+    key: Cell<usize>,
+    cache: Cell<*const ThreadCache>,
+}
+
+impl First {
+    const fn none() -> Self {
+        Self {
+            key: Cell::new(0),
+            cache: Cell::new(ptr::null()),
+        }
+    }
+
+    fn set(&self, cache: &ThreadCache) {
+        self.cache.set(cache);
+        self.key.set(cache.key.address());
+    }
+
+    fn clear(&self) {
+        self.key.set(0);
+        self.cache.set(ptr::null());
+    }
+
+    /// There is none from now on, if it was this one; whether it was.
+    fn clear_if(&self, cache: &ThreadCache) -> bool {
+        let is_first = ptr::eq(self.cache.get(), cache);
+        if is_first {
+            self.clear();
+        }
+        is_first
+    }
 }
 
 /// The caches of one thread.
@@ -66,8 +103,8 @@ pub(crate) struct PoolCaches(Mutex<Vec<Arc<ThreadCache>>>);
 #[derive(Debug)]
 pub(crate) struct ThreadCache {
     key: Key<Core>,
-    kept: Recallable<Option<Kept>>,
-    counters: ThreadCounters,
+    kept: Recallable<Kept>,
+    tally: Tally,
     /// Whether the pool is closed.
     closed: Arc<AtomicBool>,
     timeline: Arc<Timeline>,
@@ -75,35 +112,36 @@ pub(crate) struct ThreadCache {
 
 impl ThreadCache {
     fn new(core: &Ticket<Core>) -> Arc<Self> {
+        let shelves = Shelves::new(core.depots.len(), &core.halves);
+        let tally = shelves.tally();
+        core.counters.join(tally.clone());
         Arc::new(Self {
             key: core.key(),
-            counters: core.counters.join(),
+            tally,
             closed: Arc::clone(&core.closed),
             timeline: Arc::clone(&core.timeline),
-            kept: Recallable::new(Some(Kept::new(core))),
+            kept: Recallable::new(Kept::new(core, shelves)),
         })
     }
 
     /// Does something with what is kept and what is given, as the owner. What is given comes back where the owner does not get
-    /// in, or what was kept was taken, tickets and all.
+    /// in.
     ///
     /// # Safety
     /// The cache was made by this thread.
-    #[inline]
     unsafe fn enter_with<G, R>(
         &self,
         given: G,
-        act: impl FnOnce(&mut Kept, &[ClassCounters], G) -> R,
+        act: impl FnOnce(&mut Kept, G) -> R,
     ) -> Result<R, G> {
-        let act = |kept: &mut Option<Kept>, given| match kept {
-            Some(kept) => Ok(act(kept, &self.counters, given)),
-            None => Err(given),
-        };
+        let is_first = FIRST.with(|first| first.clear_if(self));
         // SAFETY: whoever made the cache is its owner (the caller).
-        match unsafe { self.kept.enter_with(given, act) } {
-            Ok(acted) => acted,
-            Err((_, given)) => Err(given),
+        let acted = unsafe { self.kept.enter_with(given, act) };
+        if is_first {
+            // INVARIANT: 2 holds, it was on the list all the time, and the thread has left. 3 was asked before.
+            FIRST.with(|first| first.set(self));
         }
+        acted.map_err(|(_, given)| given)
     }
 
     /// Whether something is kept, or everything was taken, tickets and all.
@@ -112,33 +150,31 @@ impl ThreadCache {
     /// As [`enter_with`](Self::enter_with).
     unsafe fn is_kept(&self) -> Result<bool, Shut> {
         // SAFETY: whoever made the cache is its owner (the caller).
-        unsafe { self.kept.enter(|kept| kept.is_some()) }
+        unsafe { self.kept.enter(|kept| !kept.is_over()) }
     }
 
-    /// Gives blocks to the depots, as the owner, and takes the bar away.
+    /// Gives blocks to the depots, as the owner, and opens the way.
     ///
     /// # Safety
     /// As [`enter_with`](Self::enter_with).
     unsafe fn flush(&self, core: &Core) {
         let fresh = magazines(core);
-        let swap = |kept: &mut Option<Kept>| swap(kept.as_mut(), fresh, &self.counters);
         // SAFETY: whoever made the cache is its owner (the caller).
-        let taken = unsafe { self.kept.reopen(swap) };
+        let taken = unsafe { self.kept.reopen(|kept| kept.swap(fresh)) };
         empty(core, taken.flatten());
     }
 
     /// Has blocks given to the depots, by any thread: at once, or by its own at its next call if that is in one.
     fn recall(&self, core: &Core) {
         let fresh = magazines(core);
-        let swap = |kept: &mut Option<Kept>| swap(kept.as_mut(), fresh, &self.counters);
-        empty(core, self.kept.visit(swap).flatten());
+        empty(core, self.kept.visit(|kept| kept.swap(fresh)).flatten());
     }
 
     /// What was kept goes, tickets too, and nobody knows of the cache any more.
-    fn end(&self, kept: Kept) {
-        let Kept { purse, magazines } = kept;
+    fn end(&self, kept: Everything) {
+        let Everything { purse, magazines } = kept;
         empty(&purse, Some(magazines));
-        purse.counters.leave(&self.counters);
+        purse.counters.leave(&self.tally);
         purse.caches.remove(self);
     }
 
@@ -151,8 +187,9 @@ impl ThreadCache {
         if self.timeline.is_forked() {
             return;
         }
+        let none = no_magazines(self.tally.len());
         // SAFETY: whoever made the cache is its owner (the caller).
-        let kept = unsafe { self.kept.reopen(|kept| take_all(kept, &self.counters)) };
+        let kept = unsafe { self.kept.reopen(|kept| kept.take_all(none)) };
         if let Some(kept) = kept.flatten() {
             self.end(kept);
         }
@@ -174,7 +211,8 @@ impl PoolCaches {
     /// that it is.
     pub(crate) fn end(&self) {
         for cache in self.all() {
-            let kept = cache.kept.visit(|kept| take_all(kept, &cache.counters));
+            let none = no_magazines(cache.tally.len());
+            let kept = cache.kept.visit(|kept| kept.take_all(none));
             if let Some(kept) = kept.flatten() {
                 cache.end(kept);
             }
@@ -207,12 +245,14 @@ impl ThreadCaches {
         acted.ok()?
     }
 
-    /// The pool's cache, which is first from now on.
+    /// The pool's cache, which is first from now on if it may be.
     fn find(key: Key<Core>) -> Option<Option<Arc<ThreadCache>>> {
         Self::with(|caches| {
             let found = caches.iter().find(|cache| cache.key == key)?;
-            // INVARIANT: 2 holds, it is on the list.
-            FIRST.set(Arc::as_ptr(found));
+            if found.kept.is_shut_in_forks() && !found.kept.is_inside() {
+                // INVARIANT: 2 holds, it is on the list; 3 was asked.
+                FIRST.with(|first| first.set(found));
+            }
             Some(Arc::clone(found))
         })
     }
@@ -222,9 +262,9 @@ impl ThreadCaches {
         let over = Self::with(|caches| {
             let over = caches.extract_if(.., |cache| is_over(cache));
             let over: Vec<_> = over.collect();
-            if over.iter().any(|cache| Arc::as_ptr(cache) == FIRST.get()) {
-                FIRST.set(ptr::null());
-            }
+            FIRST.with(|first| {
+                over.iter().any(|cache| first.clear_if(cache));
+            });
             over
         });
         for cache in over.into_iter().flatten() {
@@ -236,7 +276,7 @@ impl ThreadCaches {
 
 impl Drop for ThreadCaches {
     fn drop(&mut self) {
-        FIRST.set(ptr::null());
+        FIRST.with(First::clear);
         for cache in self.0.drain(..) {
             // SAFETY: it was on this thread's list, so this thread has made it.
             unsafe { cache.retire() };
@@ -244,46 +284,90 @@ impl Drop for ThreadCaches {
     }
 }
 
-/// Runs `act` on what this thread keeps of the pool, if that was used last, and what is given, which comes back if it was not.
+/// Runs `act` on what this thread keeps of the pool, if that was used last, and what is given, which comes back if it was not. In
+/// a fork nothing is run.
+///
+/// # Safety
+/// `act` calls nobody.
 #[inline]
-pub(crate) fn first_with<G, R>(
+pub(crate) unsafe fn first_briefly<G, R>(
     key: Key<Core>,
     given: G,
-    act: impl FnOnce(&mut Kept, &[ClassCounters], G) -> R,
+    act: impl FnOnce(&mut Kept, G) -> R,
 ) -> Result<R, G> {
-    // SAFETY: null, or on this thread's list and there to stay while the thread is inside (invariant 2).
-    match unsafe { FIRST.get().as_ref() } {
-        // SAFETY: it is on this thread's list, so this thread has made it.
-        Some(cache) if cache.key == key => unsafe { cache.enter_with(given, act) },
-        _ => Err(given),
+    match find_first(key) {
+        // SAFETY: it is on this thread's list, so this thread has made it, and it is not inside (invariant 2). The rest is the
+        // caller's.
+        Some(cache) => unsafe { cache.kept.enter_briefly(given, act) },
+        None => Err(given),
     }
 }
 
-/// As [`first_with`], of nothing given.
-#[inline]
-pub(crate) fn first<R>(
+/// As [`first_briefly`], whatever is done, unless everything was taken: then a pool is gone, and this one is where that was.
+pub(crate) fn first<G, R>(
     key: Key<Core>,
-    act: impl FnOnce(&mut Kept, &[ClassCounters]) -> R,
-) -> Option<R> {
-    first_with(key, (), |kept, counters, ()| act(kept, counters)).ok()
-}
-
-/// Runs `act` on what this thread keeps of the pool. `None` if there can be none: the thread is ending, or is in here.
-pub(crate) fn with<R>(
-    core: &Ticket<Core>,
-    mut act: impl FnMut(&mut Kept, &[ClassCounters]) -> R,
-) -> Option<R> {
-    let acted = first(core.key(), &mut act);
-    if acted.is_some() {
-        return acted;
+    given: G,
+    act: impl FnOnce(&mut Kept, G) -> R,
+) -> Result<R, G> {
+    let act = |kept: &mut Kept, given| match kept.is_over() {
+        true => Err(given),
+        false => Ok(act(kept, given)),
+    };
+    match find_first(key) {
+        // SAFETY: it is on this thread's list, so this thread has made it.
+        Some(cache) => unsafe { cache.enter_with(given, act) }.flatten(),
+        None => Err(given),
     }
-    bring_forward(core)?;
-    first(core.key(), act)
 }
 
-/// Has the pool's cache found first, open, and made if there is none. `None` if there can be none.
-#[cold]
-pub(crate) fn bring_forward(core: &Ticket<Core>) -> Option<()> {
+/// The cache that this thread used last, if it is the pool's. To be entered and let go of.
+#[inline]
+fn find_first<'a>(key: Key<Core>) -> Option<&'a ThreadCache> {
+    let (first, cache) = FIRST.with(|first| (first.key.get(), first.cache.get()));
+    if first != key.address() {
+        return None;
+    }
+    // SAFETY: with a key, it is on this thread's list, and there to stay while the thread is inside (invariant 2).
+    Some(unsafe { &*cache })
+}
+
+/// This thread's cache of the pool, which is first from now on. None if there can be none: the thread is ending, or is in here, or
+/// the pool is closed, or this is a fork.
+pub(crate) fn mine(core: &Ticket<Core>) -> Option<Mine> {
+    // INVARIANT: what is found is on this thread's list.
+    bring_forward(core).map(|cache| Mine {
+        cache,
+        thread: PhantomData,
+    })
+}
+
+/// A cache of this thread's.
+///
+/// # Invariants
+/// It was made by this thread.
+pub(crate) struct Mine {
+    cache: Arc<ThreadCache>,
+    /// It stays with the thread.
+    thread: PhantomData<*const ()>,
+}
+
+impl Mine {
+    /// Does something with what is kept and what is given, which comes back where a visitor is at it.
+    pub(crate) fn enter<G, R>(
+        &self,
+        given: G,
+        act: impl FnOnce(&mut Kept, G) -> R,
+    ) -> Result<R, G> {
+        // SAFETY: it was made by this thread (invariant).
+        unsafe { self.cache.enter_with(given, act) }
+    }
+}
+
+/// The pool's cache, found first from now on, open, and made if there is none. `None` if there can be none.
+fn bring_forward(core: &Ticket<Core>) -> Option<Arc<ThreadCache>> {
+    if core.timeline.is_forked() {
+        return None;
+    }
     let Some(cache) = ThreadCaches::find(core.key())? else {
         return make(core);
     };
@@ -293,7 +377,7 @@ pub(crate) fn bring_forward(core: &Ticket<Core>) -> Option<()> {
             forget(core);
             None
         }
-        Ok(true) => Some(()),
+        Ok(true) => Some(cache),
         // Of a pool that is gone and was where this one is.
         Ok(false) => {
             ThreadCaches::retire(|other| ptr::eq(other, &raw const *cache));
@@ -303,13 +387,13 @@ pub(crate) fn bring_forward(core: &Ticket<Core>) -> Option<()> {
         Err(Shut::Barred) => {
             // SAFETY: as above.
             unsafe { cache.flush(core) };
-            Some(())
+            Some(cache)
         }
     }
 }
 
 /// Makes a cache of the pool, unless it is closed. Those of pools that are go.
-fn make(core: &Ticket<Core>) -> Option<()> {
+fn make(core: &Ticket<Core>) -> Option<Arc<ThreadCache>> {
     ThreadCaches::retire(ThreadCache::is_over);
     let cache = ThreadCache::new(core);
     core.caches.add(&cache);
@@ -321,7 +405,7 @@ fn make(core: &Ticket<Core>) -> Option<()> {
         unsafe { cache.retire() };
         return None;
     }
-    ThreadCaches::find(core.key())?.map(drop)
+    ThreadCaches::find(core.key())?
 }
 
 /// Gives what this thread keeps of the pool to the depots.
@@ -336,4 +420,38 @@ pub(crate) fn flush(core: &Ticket<Core>) {
 pub(crate) fn forget(core: &Ticket<Core>) {
     let key = core.key();
     ThreadCaches::retire(|cache| cache.key == key && !cache.kept.is_inside());
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{PinnedPool, PinnedPoolConfig};
+    use piton_driver::{DeviceId, Driver};
+    use piton_sim::{DeviceConfig, SimConfig, SimDriver};
+
+    #[test]
+    fn a_thread_that_is_inside_finds_its_cache_neither_first_nor_otherwise() {
+        let driver = SimDriver::new(SimConfig::uniform(1, &DeviceConfig::default())).unwrap();
+        let device = driver.open(DeviceId(0)).unwrap();
+        let config = PinnedPoolConfig::default();
+        let pool = PinnedPool::new(device, Timeline::new(), config).unwrap();
+        drop(pool.allocate(512).unwrap());
+        let core = pool.core();
+        // SAFETY: nobody is called.
+        let is_first = || unsafe { first_briefly(core.key(), (), |_, ()| ()) }.is_ok();
+        assert!(is_first());
+        let found = mine(core).unwrap().enter((), |_, ()| {
+            // In between it is looked for on the thread's list.
+            [is_first(), mine(core).is_some(), is_first()]
+        });
+        assert_eq!(found, Ok([false; 3]));
+        assert!(is_first());
+        // What is dropped meanwhile goes to the depot.
+        let block = pool.allocate(512).unwrap();
+        let dropped = mine(core).unwrap().enter((), |_, ()| drop(block));
+        assert_eq!(dropped, Ok(()));
+        let stats = pool.stats();
+        assert_eq!((stats.thread_bytes, stats.cached_bytes), (0, 512));
+        pool.check().unwrap();
+    }
 }

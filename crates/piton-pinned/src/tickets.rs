@@ -7,7 +7,8 @@
 //! # The idea
 //! A *ticket* is one reference. A thread keeps a *purse* of them: a block that is handed out takes a ticket along, a
 //! block that is dropped leaves its ticket in the purse of the thread that drops it. The shared count is changed only
-//! when a purse is empty or overfull, by [`BATCH`] at once.
+//! when a purse is empty or overfull, by [`BATCH`] at once. Or tickets are *set aside* with what they are tickets for, many at
+//! a time: whoever takes one such thing takes its ticket up, and nothing is counted.
 //!
 //! # Protocol
 //! | word | written by | order |
@@ -17,7 +18,7 @@
 //! | `count` found zero | the one whose decrement made it zero | Acquire load, pairs with all decrements before |
 //!
 //! # Invariants
-//! 1. `count` is the number of tickets plus, for each purse, its spare ones and its own.
+//! 1. `count` is the number of tickets plus, for each purse, its spare ones and its own, plus those set aside.
 //! 2. The value exists while `count` is not zero.
 
 #![expect(
@@ -30,8 +31,9 @@ use std::{
     fmt, marker::PhantomData, mem::ManuallyDrop, num::NonZeroUsize, ops::Deref, ptr::NonNull,
 };
 
-/// How many tickets a purse takes or gives up at once.
-pub(crate) const BATCH: usize = 64;
+/// How many tickets a purse takes or gives up at once: those of many halves of a magazine, so that threads that pass blocks on
+/// seldom meet at the count.
+pub(crate) const BATCH: usize = 1024;
 
 struct Shared<T> {
     count: AtomicUsize,
@@ -64,6 +66,14 @@ impl<T> Key<T> {
             address: shared.addr(),
             value: PhantomData,
         }
+    }
+}
+
+impl<T> Key<T> {
+    /// As a number, which is not zero.
+    #[inline]
+    pub(crate) fn address(self) -> usize {
+        self.address.get()
     }
 }
 
@@ -111,6 +121,25 @@ impl<T> Ticket<T> {
     pub(crate) fn key(&self) -> Key<T> {
         Key::of(self.shared)
     }
+
+    /// Another ticket: one that was set aside.
+    ///
+    /// # Safety
+    /// One of this value was, and the caller takes it up by this and by nothing else.
+    #[inline]
+    pub(crate) unsafe fn take_up(&self) -> Self {
+        // INVARIANT: 1 holds, what was set aside is a ticket again.
+        Self {
+            shared: self.shared,
+        }
+    }
+
+    /// Sets it aside. The value does not end before it is taken up, or given back to a purse.
+    #[inline]
+    pub(crate) fn set_aside(self) {
+        // INVARIANT: 1 holds, it is one of those set aside.
+        let _aside = ManuallyDrop::new(self);
+    }
 }
 
 impl<T> Purse<T> {
@@ -124,52 +153,58 @@ impl<T> Purse<T> {
         }
     }
 
-    /// Whether it holds tickets of the value with this key.
-    #[inline]
-    pub(crate) fn is_of(&self, key: Key<T>) -> bool {
-        Key::of(self.shared) == key
+    /// Gives a ticket out.
+    pub(crate) fn take(&mut self) -> Ticket<T> {
+        self.set_aside(1);
+        // SAFETY: the one just set aside.
+        unsafe { self.take_up() }
     }
 
-    /// Gives a ticket out.
+    /// A ticket that was set aside.
+    ///
+    /// # Safety
+    /// As [`Ticket::take_up`].
     #[inline]
-    pub(crate) fn take(&mut self) -> Ticket<T> {
-        if self.spare == 0 {
-            self.refill();
-        }
-        self.spare -= 1;
+    pub(crate) unsafe fn take_up(&self) -> Ticket<T> {
+        // INVARIANT: 1 holds, what was set aside is a ticket again.
         Ticket {
             shared: self.shared,
         }
     }
 
-    /// Takes a ticket back; one of another value is given up.
-    #[inline]
-    pub(crate) fn put(&mut self, ticket: Ticket<T>) {
-        if !self.is_of(ticket.key()) {
-            return;
+    /// Sets tickets aside.
+    pub(crate) fn set_aside(&mut self, tickets: usize) {
+        if self.spare < tickets {
+            let more = tickets.max(BATCH);
+            // SAFETY: the purse has its own ticket.
+            let count = unsafe { counter(self.shared) };
+            count.fetch_add(more, Ordering::Relaxed);
+            self.spare += more;
         }
-        // INVARIANT: the ticket becomes a spare one.
-        let _spare = ManuallyDrop::new(ticket);
-        self.spare += 1;
+        // INVARIANT: 1 holds, they were spare ones.
+        self.spare -= tickets;
+    }
+
+    /// Takes back what was set aside.
+    ///
+    /// # Safety
+    /// So many of this value were set aside, and the caller gives them back by this and by nothing else.
+    pub(crate) unsafe fn give_back(&mut self, tickets: usize) {
+        // INVARIANT: 1 holds, they are spare ones.
+        self.spare += tickets;
         if self.spare > 2 * BATCH {
             self.spill();
         }
     }
 
-    #[cold]
-    fn refill(&mut self) {
-        // SAFETY: the purse has its own ticket.
-        let count = unsafe { counter(self.shared) };
-        count.fetch_add(BATCH, Ordering::Relaxed);
-        self.spare += BATCH;
-    }
-
+    /// Gives up all spare tickets but a batch.
     #[cold]
     fn spill(&mut self) {
-        self.spare -= BATCH;
+        let surplus = self.spare - BATCH;
+        self.spare = BATCH;
         // SAFETY: the purse has its own ticket, which remains: the count does not become zero.
         let count = unsafe { counter(self.shared) };
-        count.fetch_sub(BATCH, Ordering::Release);
+        count.fetch_sub(surplus, Ordering::Release);
     }
 }
 
@@ -277,22 +312,33 @@ mod tests {
         drop(purse);
         assert_eq!(Arc::strong_count(&value), 2);
         let mut other = Purse::new(out[0].clone());
-        out.into_iter().for_each(|ticket| other.put(ticket));
+        let given_back = out.len();
+        out.into_iter().for_each(Ticket::set_aside);
+        // SAFETY: those just set aside.
+        unsafe { other.give_back(given_back) };
         assert_eq!(Arc::strong_count(&value), 2);
         drop(other);
         assert_eq!(Arc::strong_count(&value), 1);
     }
 
     #[test]
-    fn a_ticket_of_another_value_is_given_up_and_not_mixed_in() {
-        let (first, ticket) = counted();
-        let (second, other) = counted();
+    fn what_is_set_aside_keeps_the_value_until_it_is_taken_up_and_dropped() {
+        let (value, ticket) = counted();
         let mut purse = Purse::new(ticket);
-        purse.put(other);
-        assert_eq!(Arc::strong_count(&second), 1);
-        drop(purse.take());
+        purse.set_aside(2 * BATCH);
+        // SAFETY: three of those set aside, which nobody else takes.
+        let mut taken = [(); 3].map(|()| unsafe { purse.take_up() });
+        // SAFETY: the others.
+        unsafe { purse.give_back(2 * BATCH - 3) };
         drop(purse);
-        assert_eq!(Arc::strong_count(&first), 1);
+        taken.swap(0, 2);
+        let [first, second, third] = taken;
+        second.set_aside();
+        drop(first);
+        assert_eq!(Arc::strong_count(&value), 2);
+        // SAFETY: the second, which nobody else takes.
+        drop([unsafe { third.take_up() }, third]);
+        assert_eq!(Arc::strong_count(&value), 1);
     }
 }
 
@@ -330,7 +376,9 @@ mod loom_tests {
             let thread = thread::spawn(move || {
                 block.memory.with(|_| ());
                 let mut theirs = Purse::new(block.clone());
-                theirs.put(block);
+                block.set_aside();
+                // SAFETY: the one just set aside.
+                unsafe { theirs.give_back(1) };
             });
             mine.memory.with(|_| ());
             drop(mine);

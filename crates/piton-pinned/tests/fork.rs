@@ -36,23 +36,45 @@ fn in_a_fork(work: impl FnOnce() -> bool) {
 #[test]
 fn a_fork_is_refused_memory_and_what_it_drops_stays_the_parents() {
     let device = FakeDevice::new(Ability::default());
+    let timeline = Timeline::new();
+    let lane = timeline.register(None).unwrap();
     let config = PinnedPoolConfig::default();
-    let pool = PinnedPool::new(device, Timeline::new(), config).unwrap();
+    let pool = PinnedPool::new(device, timeline, config).unwrap();
     let mut blocks: Vec<Option<PinnedBlock>> = (0..100).map(|_| pool.allocate(4096).ok()).collect();
     for block in blocks.iter_mut().flatten().step_by(2) {
         block.try_as_mut_slice().unwrap().fill(5);
     }
-    let before = pool.stats();
+    // The thread keeps some, so that the fork finds blocks as well as room for its own.
+    blocks.truncate(90);
+    let used = pool.allocate(4096).unwrap();
+    used.record_read(lane.submit(1));
+    let exact = pool.allocate(40 << 20).unwrap();
+    blocks.extend([Some(used), Some(exact)]);
+    let before = (pool.stats(), pool.thread_stats());
     in_a_fork(|| {
+        let is_refused = |bytes| {
+            matches!(
+                pool.allocate(bytes),
+                Err(PinnedError::Driver(error)) if error.kind == ErrorKind::Forked
+            )
+        };
+        let was_refused = is_refused(4096);
         blocks.iter_mut().for_each(|block| *block = None);
-        matches!(
-            pool.allocate(4096),
-            Err(PinnedError::Driver(error)) if error.kind == ErrorKind::Forked
-        )
+        // No other thread has a lock here, so the numbers can be asked for.
+        was_refused
+            && is_refused(4096)
+            && is_refused(40 << 20)
+            && (pool.stats(), pool.thread_stats()) == before
+            // What is done to what the thread keeps does not open the way to it.
+            && {
+                pool.flush_thread();
+                is_refused(4096)
+            }
     });
-    assert_eq!(pool.stats(), before);
+    assert_eq!((pool.stats(), pool.thread_stats()), before);
+    lane.complete(1);
     pool.check().unwrap();
-    for block in blocks.iter().flatten().step_by(2) {
+    for block in blocks.iter().take(90).flatten().step_by(2) {
         assert!(block.try_as_slice().unwrap().iter().all(|byte| *byte == 5));
     }
 }

@@ -58,6 +58,8 @@ pub struct DeviceConfig {
     pub backing: Backing,
     /// Whether the device offers virtual memory; without it only plain allocations.
     pub has_virtual_memory: bool,
+    /// Whether its kernels reach page-locked memory of the host where it is.
+    pub reaches_host_memory: bool,
     /// Hardware queues: how many queues can run at once. From 1 to 1024.
     pub hardware_queues: u32,
     /// Cores; at most 64.
@@ -85,6 +87,7 @@ impl Default for DeviceConfig {
             page_bytes: 2 << 20,
             backing: Backing::Pages,
             has_virtual_memory: true,
+            reaches_host_memory: true,
             hardware_queues: 8,
             compute_units: 2,
             host_bytes_per_second: 24_000_000_000,

@@ -164,7 +164,8 @@ impl SimDevice {
         };
         let Some(owner) = self.machine.owner(range.start) else {
             let on_host = self.machine.host.lock().resolve(range);
-            return on_host.ok_or(unknown);
+            let reaches = self.core().config.reaches_host_memory;
+            return on_host.filter(|_| reaches).ok_or(unknown);
         };
         let is_own = owner.info.id == self.id;
         if !is_own && !self.is_enabled(owner.info.id) {

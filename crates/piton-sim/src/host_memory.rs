@@ -192,7 +192,8 @@ unsafe impl HostMemory for SimDevice {
     fn device_address(&self, start: NonNull<u8>) -> Option<DevicePtr> {
         let address = start.as_ptr().expose_provenance();
         let is_known = self.machine().host.lock().covers(address, 1);
-        is_known.then(|| DevicePtr::new(address as u64))
+        let is_reached = is_known && self.core().config.reaches_host_memory;
+        is_reached.then(|| DevicePtr::new(address as u64))
     }
 }
 

@@ -24,25 +24,33 @@ impl SizeClass {
     /// The smallest class of at least `bytes` bytes, or `None` above [`SizeClass::MAX_BYTES`].
     #[inline]
     #[must_use]
+    pub const fn for_bytes(bytes: u64) -> Option<Self> {
+        Self::from_index(Self::position(bytes.saturating_sub(1)))
+    }
+
+    /// Where the class of a request of `bytes` bytes is in order of size: what [`for_bytes`](Self::for_bytes) finds, without a
+    /// branch. At least [`SizeClass::COUNT`] for more than [`SizeClass::MAX_BYTES`], and for no bytes.
+    #[inline]
+    #[must_use]
+    pub const fn index_for(bytes: u64) -> usize {
+        Self::position(bytes.wrapping_sub(1))
+    }
+
+    /// The class of sizes that `last` is the last byte of. Its leading bit and the two behind it say which: the leading bit
+    /// the doubling, the two the quarter of it. The first eight classes, all a grain apart, are as of one doubling.
+    #[inline]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "class numbers are below COUNT, which fits a byte"
+        reason = "at most four for each of the 64 bits, which fits"
     )]
-    pub const fn for_bytes(bytes: u64) -> Option<Self> {
-        if bytes > Self::MAX_BYTES {
-            return None;
-        }
-        let grains = bytes.div_ceil(Self::GRAIN);
-        if grains <= 4 {
-            return Some(Self(grains.saturating_sub(1) as u8));
-        }
-        // 2^octave < grains <= 2^(octave + 1), cut into four steps.
-        let octave = (grains - 1).ilog2();
-        let step = (grains - 1 - (1 << octave)) >> (octave - 2);
-        Some(Self((4 * (octave - 1) as u64 + step) as u8))
+    const fn position(last: u64) -> usize {
+        let quarters = (last | ((8 << GRAIN_BITS) - 1)) >> 2;
+        let below = quarters.ilog2();
+        (last >> below) as usize + 4 * (below - GRAIN_BITS) as usize
     }
 
     /// The class at position `index` in order of size.
+    #[inline]
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "COUNT fits a byte")]
     pub const fn from_index(index: usize) -> Option<Self> {
@@ -54,6 +62,7 @@ impl SizeClass {
     }
 
     /// Bytes a block of this class has.
+    #[inline]
     #[must_use]
     pub const fn bytes(self) -> u64 {
         let index = self.0 as u64;
@@ -67,6 +76,7 @@ impl SizeClass {
     }
 
     /// Position in order of size, below [`SizeClass::COUNT`].
+    #[inline]
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize

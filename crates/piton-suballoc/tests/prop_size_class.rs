@@ -38,6 +38,9 @@ fn sizes_beyond_the_largest_class_have_none() {
     assert_eq!(SizeClass::for_bytes(SizeClass::MAX_BYTES + 1), None);
     assert_eq!(SizeClass::for_bytes(u64::MAX), None);
     assert_eq!(SizeClass::for_bytes(0), SizeClass::from_index(0));
+    for bytes in [0, SizeClass::MAX_BYTES + 1, u64::MAX] {
+        assert!(SizeClass::index_for(bytes) >= SizeClass::COUNT);
+    }
 }
 
 /// Sizes of every magnitude, with the neighbours of class boundaries among them.
@@ -56,6 +59,9 @@ proptest! {
     fn the_class_is_the_smallest_that_holds_the_request(bytes in sizes()) {
         let class = SizeClass::for_bytes(bytes).expect("within range");
         prop_assert!(class.bytes() >= bytes);
+        if bytes > 0 {
+            prop_assert_eq!(SizeClass::index_for(bytes), class.index());
+        }
         if let Some(below) = class.index().checked_sub(1).and_then(SizeClass::from_index) {
             prop_assert!(below.bytes() < bytes);
         }

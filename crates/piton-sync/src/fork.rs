@@ -10,29 +10,25 @@
 //! one load. Where the system has no such advice, or no page to spare, the number of the process is compared, which
 //! costs a call of the system each time.
 
-#![expect(unsafe_code, reason = "a page of its own, shared with nobody")]
+#![expect(
+    unsafe_code,
+    reason = "a byte of a page is read that the system may have wiped"
+)]
 
-use rustix::{
-    mm::{Advice, MapFlags, ProtFlags},
-    process::Pid,
-};
-use std::{
-    fmt,
-    ptr::{self, NonNull},
-};
-
-const BYTES: usize = 4096;
+use crate::wiped::WipedPage;
+use rustix::process::Pid;
+use std::fmt;
 
 /// Knows the process that made it. See the module's source.
 pub struct ForkMark(Mark);
 
 enum Mark {
     /// A page of its own, whose first byte is 1 in the process that made it, and 0 in forks of it.
-    Page(NonNull<u8>),
+    Page(WipedPage),
     Process(Pid),
 }
 
-// SAFETY: the page is written once, before anybody else has it; after that only read.
+// SAFETY: the page is a mapping that belongs to no thread, written once, before anybody else has it, and after that only read.
 unsafe impl Send for ForkMark {}
 // SAFETY: as above.
 unsafe impl Sync for ForkMark {}
@@ -63,63 +59,43 @@ impl ForkMark {
     /// Whether this process is a fork of the one that made the mark, or a fork of a fork.
     #[inline]
     pub fn is_fork(&self) -> bool {
-        match self.0 {
+        match &self.0 {
             // SAFETY: the page is readable for as long as the mark lives. Volatile: the system may have changed it.
-            Mark::Page(page) => unsafe { page.read_volatile() == 0 },
-            Mark::Process(process) => rustix::process::getpid() != process,
+            Mark::Page(page) => unsafe { page.start().read_volatile() == 0 },
+            Mark::Process(process) => rustix::process::getpid() != *process,
         }
     }
 }
 
 /// A page that forks find wiped, with a 1 in it.
-fn page() -> Option<NonNull<u8>> {
-    let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh mapping where the system likes; nothing else is touched.
-    let page =
-        unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), BYTES, access, MapFlags::PRIVATE) };
-    let page = NonNull::new(page.ok()?)?;
-    // SAFETY: the page is ours, and wiping it in forks is what we want.
-    let advised = unsafe { rustix::mm::madvise(page.as_ptr(), BYTES, Advice::LinuxWipeOnFork) };
-    if advised.is_err() {
-        // SAFETY: mapped above, and nobody else knows it. A failure would leave the page mapped: harmless.
-        let _ = unsafe { rustix::mm::munmap(page.as_ptr(), BYTES) };
-        return None;
-    }
-    let mark = page.cast::<u8>();
+fn page() -> Option<WipedPage> {
+    let page = WipedPage::new()?;
     // SAFETY: the page is writable and nobody else has it.
-    unsafe { mark.write_volatile(1) };
-    Some(mark)
+    unsafe { page.start().write_volatile(1) };
+    Some(page)
 }
 
-impl Drop for ForkMark {
-    fn drop(&mut self) {
-        if let Mark::Page(page) = self.0 {
-            // SAFETY: mapped in `page`, and nobody reads it any more. A failure would leave it mapped: harmless.
-            let _ = unsafe { rustix::mm::munmap(page.as_ptr().cast(), BYTES) };
-        }
+/// What `child` says in a fork: it takes no lock and allocates nothing.
+#[cfg(test)]
+pub(crate) fn in_a_fork(child: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child takes no lock, allocates nothing, and exits at once.
+    let process = unsafe { libc::fork() };
+    if process == 0 {
+        // SAFETY: ends the child without running anything of the parent's.
+        unsafe { libc::_exit(i32::from(child())) };
     }
+    assert!(process > 0, "the system forks");
+    let mut status = 0;
+    // SAFETY: waits for the child made above.
+    let waited = unsafe { libc::waitpid(process, &raw mut status, 0) };
+    assert_eq!(waited, process);
+    assert!(libc::WIFEXITED(status), "the child was stopped");
+    libc::WEXITSTATUS(status) == 1
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What `child` says in a fork.
-    fn in_a_fork(child: impl FnOnce() -> bool) -> bool {
-        // SAFETY: the child takes no lock, allocates nothing, and exits at once.
-        let process = unsafe { libc::fork() };
-        if process == 0 {
-            // SAFETY: ends the child without running anything of the parent's.
-            unsafe { libc::_exit(i32::from(child())) };
-        }
-        assert!(process > 0, "the system forks");
-        let mut status = 0;
-        // SAFETY: waits for the child made above.
-        let waited = unsafe { libc::waitpid(process, &raw mut status, 0) };
-        assert_eq!(waited, process);
-        assert!(libc::WIFEXITED(status), "the child was stopped");
-        libc::WEXITSTATUS(status) == 1
-    }
 
     #[test]
     fn both_ways_of_knowing_tell_a_fork_from_its_parent() {

@@ -20,7 +20,7 @@
 //! | keep two counters off one cache line | [`CachePadded`] |
 //! | have a line here before it is written | [`prefetch_for_write`] |
 //! | order two threads at the cost of the rarer one | [`light_fence`], [`heavy_fence`] |
-//! | know a fork from the process it came from | [`ForkMark`] |
+//! | know a fork from the process it came from | [`ForkMark`], [`WipedFlag`] |
 //! | prove a protocol | [`model`] |
 //!
 //! Reference counts that guard nothing but lifetime are `std::sync::Arc` everywhere: its handles cross
@@ -46,6 +46,8 @@ mod imp;
 #[cfg(loom)]
 #[path = "modelled.rs"]
 mod imp;
+#[cfg(not(loom))]
+mod wiped;
 
 #[cfg(not(loom))]
 pub use asymmetric::{heavy_fence, light_fence};
@@ -57,11 +59,15 @@ pub use imp::{
     Condvar, Mutex, MutexGuard, UnsafeCell, WaitTimeoutResult, atomic, hint, model, thread,
 };
 #[cfg(loom)]
-pub use imp::{ForkMark, Mutex as Brief, MutexGuard as BriefGuard, heavy_fence, light_fence};
+pub use imp::{
+    ForkMark, Mutex as Brief, MutexGuard as BriefGuard, WipedFlag, heavy_fence, light_fence,
+};
 
 pub use crossbeam_utils::CachePadded;
 pub use prefetch::prefetch_for_write;
 pub use shared_number::{Listening, SharedNumber};
+#[cfg(not(loom))]
+pub use wiped::WipedFlag;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

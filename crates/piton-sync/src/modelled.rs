@@ -140,6 +140,37 @@ impl ForkMark {
     }
 }
 
+/// A flag: there is one process in a model.
+#[derive(Debug)]
+pub struct WipedFlag(atomic::AtomicBool);
+
+impl WipedFlag {
+    /// A flag that is up.
+    pub fn raised() -> Self {
+        Self(atomic::AtomicBool::new(true))
+    }
+
+    /// Whether it is up.
+    pub fn is_up(&self) -> bool {
+        self.0.load(atomic::Ordering::Acquire)
+    }
+
+    /// What this thread did is seen by whoever finds it up.
+    pub fn raise(&self) {
+        self.0.store(true, atomic::Ordering::Release);
+    }
+
+    /// Relaxed: orders nothing.
+    pub fn lower(&self) {
+        self.0.store(false, atomic::Ordering::Relaxed);
+    }
+
+    /// Whether it is down in forks.
+    pub fn is_wiped_in_forks(&self) -> bool {
+        true
+    }
+}
+
 /// The frequent one's fence, as strong as what it stands for.
 pub fn light_fence() {
     atomic::fence(atomic::Ordering::SeqCst);

@@ -151,7 +151,8 @@ pub use piton_driver::{
     Priority, WaitOutcome,
 };
 pub use piton_pinned::{
-    HostPages, PinnedClassStats, PinnedPoolConfig, PinnedStats, PinnedThreadStats, Refused,
+    HostPages, PinnedClassStats, PinnedError, PinnedPoolConfig, PinnedStats, PinnedThreadStats,
+    Refused,
 };
 pub use piton_sanitizer::{
     Action, Hazard, Report, Response, Sanitizer, SanitizerConfig, Site, Space,

@@ -5,8 +5,8 @@
 mod support;
 
 use piton::{
-    BufferError, Comparison, DeviceId, Grid, HostView, Kernel, PinnedBuffer, Runtime, Stream,
-    StreamError,
+    BufferError, Comparison, DeviceId, Grid, HostView, Kernel, PinnedBuffer, PinnedError, Runtime,
+    Stream, StreamError,
 };
 use std::mem;
 use support::{check, runtime, sanitized, small_devices};
@@ -133,5 +133,87 @@ fn a_view_is_for_kernels_of_its_own_device_and_as_long_as_its_elements() {
     assert!(matches!(
         wrong.value(2_u32).submit(),
         Err(BufferError::ArgumentMismatch { index: 0, .. })
+    ));
+}
+
+#[test]
+fn where_kernels_do_not_reach_host_memory_the_buffer_comes_back() {
+    let mut config = small_devices(2);
+    config.devices[1].reaches_host_memory = false;
+    let runtime = runtime(config);
+    let there = runtime.device(1).unwrap().stream("there").unwrap();
+    let refused = filled(&there, 5).into_view().unwrap_err();
+    assert!(matches!(
+        refused.error,
+        PinnedError::NotReachable {
+            device: DeviceId(1)
+        }
+    ));
+    let mut buffer = refused.memory;
+    assert_eq!(buffer.as_slice(), [5; WORDS]);
+    buffer.as_mut_slice().fill(6);
+    let words: Vec<u8> = vec![1; 10];
+    let registered = there.register(words).unwrap();
+    assert!(registered.into_view().is_err());
+    // Copies reach it as before, and so does a device beside it that reaches its own.
+    let mut copy = there.allocate_zeroed::<u32>(WORDS as u64).unwrap();
+    let buffer = there.copy_to_device(buffer, &mut copy).unwrap();
+    buffer.wait().unwrap();
+    assert_eq!(there.read(&copy).unwrap(), [6; WORDS]);
+    assert!(filled(&stream(&runtime), 5).into_view().is_ok());
+    check(&runtime);
+}
+
+#[test]
+fn graphs_use_page_locked_memory_in_place_and_replays_are_ordered_by_it() {
+    let runtime = sanitized(small_devices(1));
+    let (one, other) = (stream(&runtime), stream(&runtime));
+    let (add, times) = (kernel(&runtime, "add"), kernel(&runtime, "scale"));
+    let (x, mut y) = (
+        filled(&one, 1).into_view().unwrap(),
+        filled(&one, 5).into_view().unwrap(),
+    );
+    let mut graph = runtime.device(0).unwrap().graph();
+    let sum = graph.launch(&add, Grid::linear(BLOCKS));
+    sum.write_host(&mut y).read_host(&x).record().unwrap();
+    let product = graph.launch(&times, Grid::linear(BLOCKS));
+    product.write_host(&mut y).value(2_u32).record().unwrap();
+    let mut ready = graph.finish(&one).unwrap();
+    scale(&other, &times, &mut y, 3);
+    let replay = ready.replay(&one).read_host(&x).write_host(&mut y);
+    replay.submit().unwrap();
+    scale(&other, &times, &mut y, 5);
+    let replay = ready.replay(&other).read_host(&x).write_host(&mut y);
+    replay.submit().unwrap();
+    for to_write in [false, true] {
+        let replay = ready.replay(&one);
+        let given = match to_write {
+            true => replay.read_host(&x).read_host(&y),
+            false => replay.write_host(&mut y),
+        };
+        let refused = given.submit();
+        assert!(
+            matches!(refused, Err(BufferError::NotGiven { to_write: found, .. }) if found == to_write)
+        );
+    }
+    let back = stream(&runtime).take_back(y).unwrap().wait().unwrap();
+    assert_eq!(back.as_slice(), [((5 * 3 + 1) * 2 * 5 + 1) * 2; WORDS]);
+    check(&runtime);
+}
+
+#[test]
+fn a_graph_refuses_a_view_of_another_device() {
+    let runtime = runtime(small_devices(2));
+    let there = runtime.device(1).unwrap().stream("there").unwrap();
+    let mut view = filled(&there, 5).into_view().unwrap();
+    let times = kernel(&runtime, "scale");
+    let mut graph = runtime.device(0).unwrap().graph();
+    let launch = graph.launch(&times, Grid::linear(1)).write_host(&mut view);
+    assert!(matches!(
+        launch.value(2_u32).record(),
+        Err(BufferError::OtherDevice {
+            stream: DeviceId(0),
+            object: DeviceId(1)
+        })
     ));
 }

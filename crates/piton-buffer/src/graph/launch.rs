@@ -2,7 +2,7 @@
 
 use super::{GraphRecorder, GraphSlice, GraphSliceMut};
 use crate::{
-    BufferError,
+    BufferError, HostView,
     arguments::{Arguments, INLINE_ARGUMENTS, Named},
 };
 use bytemuck::Pod;
@@ -52,6 +52,18 @@ impl<'a> GraphLaunch<'a> {
         let slice = memory.into();
         self.owns(slice.graph);
         self.arguments.memory::<T>(slice.named, Access::Write);
+        self
+    }
+
+    /// The next argument: page-locked memory the kernel reads in place.
+    pub fn read_host<T: Pod>(mut self, memory: &'a HostView<T>) -> Self {
+        self.arguments.memory::<T>(memory.named(), Access::Read);
+        self
+    }
+
+    /// The next argument: page-locked memory the kernel writes in place.
+    pub fn write_host<T: Pod>(mut self, memory: &'a mut HostView<T>) -> Self {
+        self.arguments.memory::<T>(memory.named(), Access::Write);
         self
     }
 

@@ -3,7 +3,7 @@
 //! # Invariants
 //! 1. `records` holds, for each memory named so far (by its first byte), the nodes whose uses of it later nodes of
 //!    this list must come after.
-//! 2. `needs` holds every buffer that a node names, bodies' included, with the strongest access; scratch memory is the
+//! 2. `needs` holds every buffer and host view that a node names, bodies' included, with the strongest access; scratch memory is the
 //!    graph's own and is not in it.
 
 use super::{GraphCondition, GraphLaunch, GraphSlice, GraphSliceMut, ReadyGraph, ScratchBuffer};
@@ -340,11 +340,12 @@ impl GraphRecorder {
     }
 
     fn need(&mut self, named: &Named<'_>, access: Access) -> Result<(), BufferError> {
-        let Holder::Buffer(memory) = named.holder else {
-            return Ok(());
+        let (context, range) = match named.holder {
+            Holder::Buffer(memory) => (&memory.context, memory.range()),
+            Holder::Host(memory) => (&memory.context, memory.range),
+            Holder::Scratch(_) => return Ok(()),
         };
-        self.shared.context.same_device(&memory.context)?;
-        let range = memory.range();
+        self.shared.context.same_device(context)?;
         let place = (range.start.address(), range.bytes);
         let need = self.shared.needs.entry(place).or_insert(access);
         if access == Access::Write {
@@ -399,7 +400,7 @@ fn nested(
 fn key(named: &Named<'_>) -> u64 {
     match named.holder {
         Holder::Buffer(memory) => memory.ptr().address(),
-        Holder::Host(_) => named.address,
+        Holder::Host(memory) => memory.range.start.address(),
         Holder::Scratch(scratch) => scratch.ptr().address(),
     }
 }

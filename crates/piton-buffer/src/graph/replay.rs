@@ -6,12 +6,10 @@
 )]
 
 use crate::{
-    BufferError, DeviceBuffer, DeviceContext, Stream,
-    arguments::INLINE_ARGUMENTS,
-    device_memory::DeviceMemory,
-    stream::{Memory, Use},
-    uses::UseKind,
+    BufferError, DeviceBuffer, DeviceContext, HostView, Stream, arguments::INLINE_ARGUMENTS,
+    device_memory::DeviceMemory, stream::Use, uses::UseKind,
 };
+use bytemuck::Pod;
 use piton_alloc::DevicePool;
 use piton_driver::{Access, DeviceRange, NodeWork};
 use piton_graph::{Executable, Graph, NodeId, PrivateBlock};
@@ -22,7 +20,7 @@ use std::{collections::BTreeMap, sync::Arc};
 /// A recorded graph, ready to be replayed.
 ///
 /// # Invariants
-/// 1. `needs` names every buffer that a node of the executable names, with the strongest access.
+/// 1. `needs` names every buffer and host view that a node of the executable names, with the strongest access.
 /// 2. Placeholders of nodes lie in `scratch`; only replays of this executable use it.
 #[derive(Debug)]
 pub struct ReadyGraph {
@@ -105,12 +103,24 @@ impl<'a> Replay<'a> {
         self
     }
 
+    /// Gives the graph page-locked memory that it reads in place.
+    pub fn read_host<T: Pod>(mut self, view: &'a HostView<T>) -> Self {
+        self.given.push(view.used(UseKind::Read));
+        self
+    }
+
+    /// Gives the graph page-locked memory that it writes in place, and may read.
+    pub fn write_host<T: Pod>(mut self, view: &'a mut HostView<T>) -> Self {
+        self.given.push(view.used(UseKind::Write));
+        self
+    }
+
     /// Submits the replay: one command, behind everything submitted to the stream before, behind the work on other
     /// streams that the buffers depend on, and behind the graph's last replay. Blocks only while the stream has no
     /// room.
     ///
     /// # Errors
-    /// [`NotGiven`](BufferError::NotGiven) for a buffer that the graph uses and that was not given;
+    /// [`NotGiven`](BufferError::NotGiven) for a buffer or a view that the graph uses and that was not given;
     /// [`OtherDevice`](BufferError::OtherDevice), [`OtherRuntime`](BufferError::OtherRuntime);
     /// [`Graph`](BufferError::Graph) for what the stream refuses. Nothing was submitted.
     #[track_caller]
@@ -124,7 +134,7 @@ impl<'a> Replay<'a> {
         let uses = uses(&self.given, needs, scratch.as_deref())?;
         let ordered = self.stream.order(&uses)?;
         let (raw, mut after) = (self.stream.raw(), ordered.after().into());
-        // SAFETY: every buffer that a node names was given (invariant 1): borrowed, exclusively where a node writes, so
+        // SAFETY: every buffer and view that a node names was given (invariant 1): borrowed, exclusively where a node writes, so
         // it is live memory of this device (`order` checks) with the length it was recorded with (`covers`), kept until
         // the use noted below has ended. The stream is ordered behind every conflicting use, and later ones will be
         // ordered behind this. Nodes that conflict are ordered by the recorder, and their extents were checked when they
@@ -177,8 +187,7 @@ fn uses<'a>(
 
 /// Whether a buffer was given, to write where it must be.
 fn covers(given: &[Use<'_>], range: DeviceRange, access: Access) -> Result<(), BufferError> {
-    let is_it =
-        |used: &&Use<'_>| matches!(used.memory, Memory::Device(memory) if memory.range() == range);
+    let is_it = |used: &&Use<'_>| used.memory.range() == range;
     let to_write = access == Access::Write;
     let mut found = given.iter().filter(is_it);
     if found.any(|used| used.kind == UseKind::Write || !to_write) {
