@@ -56,6 +56,27 @@ fn what_only_simulated_devices_can_do_is_refused_on_opencl() {
 }
 
 #[test]
+fn the_report_tells_page_locked_memory_by_pool_by_size_and_by_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("report.html");
+    json(&[
+        "demo",
+        "--steps",
+        "2",
+        "--json",
+        "--output",
+        page.to_str().unwrap(),
+    ]);
+    let report = fs::read_to_string(page).unwrap();
+    for title in ["memory pools", "memory by size class", "memory by thread"] {
+        let title = format!("Page-locked host {title}");
+        let (_, table) = report.split_once(&title).unwrap();
+        let (table, _) = table.split_once("</table>").unwrap();
+        assert!(table.contains("device 0"), "{title}: {table}");
+    }
+}
+
+#[test]
 fn no_subcommand_is_the_demonstration() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("report.html");
