@@ -117,8 +117,8 @@ pub enum PoolLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CrossLane {
-    /// Hand it out with a wait, before asking the source for more memory; and where the pool holds a sixteenth to an eighth more
-    /// than was ever live, wherever it fits best. Holds least; lanes may run less in parallel.
+    /// Hand it out with a wait, before asking the source for more memory; and where pages are mapped and the pool holds a sixteenth
+    /// to an eighth more than was ever live, wherever it fits best. Holds least; lanes may run less in parallel.
     Wait,
     /// Hand it out with a wait only when the pool cannot grow.
     WaitWhenFull,

@@ -3,14 +3,16 @@
 //! What the host has not seen complete belongs to its lane. A request is served from the lane's own memory, then from
 //! everyone's, then from neighbours of several owners, and the first that has a place is cut up, though another may fit
 //! just so. What was cut up is missing when something large is asked for, and nothing can be unmapped or given back to make
-//! room, for all of it is pending. So a pool that holds a good deal more than was ever live, while some of it is pending, is *crowded*. As long as it is, each request takes its place in the shortest run of neighbouring memory that
-//! has one, with a wait if need be. That is best fit in one range, as if all were complete.
+//! room, for all of it is pending. So a pool that maps pages and holds a good deal more than was ever live, while memory is
+//! pending that several lanes use, is *crowded*. As long as it is, each large request takes its place in the shortest run of neighbouring
+//! memory that has one, with a wait if need be. That is best fit in one range, as if all were complete.
 //!
 //! A pool that holds more than an eighth beyond what was ever live has sizes that do not fit each other, whoever waits for whom:
-//! there the best fit is as good as another, and would cost waits for nothing.
+//! there the best fit is as good as another, and would cost waits for nothing. Where memory comes as Blocks it hardly helps: what
+//! is held beyond what is live is between Blocks and not within them.
 //!
 //! It costs a step per free extent for a request, and waits between lanes. So it begins where the pool has just had to
-//! grow, and ends when nothing is pending any more or enough is live. Only where the configuration lets waits come
+//! grow, and ends when nothing is pending any more, or enough is live. Only where the configuration lets waits come
 //! before growing ([`CrossLane::Wait`](crate::CrossLane::Wait)).
 
 use piton_timeline::Timeline;
@@ -18,6 +20,7 @@ use piton_timeline::Timeline;
 use crate::allocation::Allocation;
 use crate::books::Books;
 use crate::config::CrossLane;
+use crate::placement::Placement;
 use crate::pool::DevicePool;
 use crate::region::{self, Region};
 use crate::request::Request;
@@ -32,7 +35,7 @@ impl DevicePool {
     /// In a crowded pool the place that fits best. `None` if it is not crowded, or there is none.
     pub(crate) fn take_tightly(&self, request: &Request, region: Region) -> Option<Allocation> {
         let mut books = self.books.lock();
-        if !books.is_crowded {
+        if !books.is_crowded_for(region) {
             return None;
         }
         books.drain(&self.timeline);
@@ -46,25 +49,36 @@ impl DevicePool {
 
     /// Looks whether the pool is crowded now that it has grown for a request.
     pub(crate) fn note_growth(&self) {
-        if self.settings.cross_lane == CrossLane::Wait {
+        let is_mapped = matches!(self.placement, Placement::Virtual(_));
+        if is_mapped && self.settings.cross_lane == CrossLane::Wait {
             self.books.lock().note_crowding();
         }
     }
 }
 
 impl Books {
+    /// Whether a request of this region is to look for the place that fits best.
+    #[inline]
+    pub(crate) fn is_crowded_for(&self, region: Region) -> bool {
+        self.is_crowded && region == Region::Large
+    }
+
     /// Decides whether the pool is crowded. A step per domain.
     fn note_crowding(&mut self) {
         let peak = self.counters.peak_live;
         let beyond = self.held.saturating_sub(peak);
         let is_between = beyond > peak / CROWDED_SHARE && beyond <= peak / SCATTERED_SHARE;
-        self.is_crowded = is_between && self.has_pending();
+        self.is_crowded = is_between && self.may_need_waits();
     }
 
-    /// Whether memory is pending, as far as is known.
-    fn has_pending(&self) -> bool {
+    /// Whether memory is pending that a request may have to wait for, as far as is known: several lanes', or one's where requests had to
+    /// wait before. Where one lane alone has memory, nothing of it is another's to wait for.
+    fn may_need_waits(&self) -> bool {
         let mut slots = self.index.domains().filter_map(region::slot_of);
-        self.deferred.bytes() > 0 || slots.next().is_some()
+        let Some(first) = slots.next() else {
+            return self.deferred.bytes() > 0;
+        };
+        self.deferred.bytes() > 0 || self.counters.waits > 0 || slots.any(|slot| slot != first)
     }
 
     /// The place in the shortest run of memory that is everyone's or pending.

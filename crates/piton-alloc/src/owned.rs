@@ -47,7 +47,7 @@ impl OwnedPool {
         }
         let region = pool.settings.region_of(request.bytes);
         let books = pool.books.get_mut();
-        if books.is_crowded {
+        if books.is_crowded_for(region) {
             return None;
         }
         let found = books.take_at_once(request, region)?;

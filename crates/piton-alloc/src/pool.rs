@@ -147,7 +147,7 @@ impl DevicePool {
         }
         let region = self.settings.region_of(request.bytes);
         let mut books = self.books.lock_briefly();
-        if books.is_crowded {
+        if books.is_crowded_for(region) {
             return None;
         }
         let found = books.take_at_once(request, region)?;

@@ -37,6 +37,10 @@ impl Bench {
         let source = Arc::new(Books::new(capacity));
         let timeline = Timeline::new();
         let pool = DevicePool::new(source.clone(), Arc::clone(&timeline), &config).unwrap();
+        Self::over(source, timeline, pool)
+    }
+
+    pub(crate) fn over(source: Arc<Books>, timeline: Arc<Timeline>, pool: DevicePool) -> Self {
         let lanes: Vec<Lane> = (0..3).map(|_| timeline.register(None).unwrap()).collect();
         Self {
             source,
