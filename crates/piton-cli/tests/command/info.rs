@@ -62,7 +62,8 @@ fn a_cuda_library_is_found_and_what_it_lacks_is_said() {
     assert!(text.starts_with("2 device(s)"), "{text}");
     let lack = "no virtual memory: the library has no cuMemMap";
     assert!(text.contains(lack), "{text}");
-    assert!(text.contains("host memory, host functions, semaphores, peers"));
+    let abilities = "host memory, host functions, semaphores, semaphore sharing, peers";
+    assert!(text.contains(abilities), "{text}");
 }
 
 #[test]
