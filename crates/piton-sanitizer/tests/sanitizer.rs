@@ -342,6 +342,31 @@ fn last_uses_that_leave_one_out_are_reported() {
 }
 
 #[test]
+fn memory_of_a_lane_that_ended_in_a_wait_is_given_back_before_it_is_handed_out_again() {
+    let sanitizer = sanitizer();
+    let (ended, next) = (
+        Lane::new(&sanitizer, 0, "ended"),
+        Lane::new(&sanitizer, 1, "next"),
+    );
+    hand_out(&sanitizer, range(0, 64), ended.now.get());
+    let wait = MemoryWait {
+        at: DevicePtr::new(128),
+        comparison: Comparison::Equal,
+        value: MemoryWord::U32(1),
+    };
+    ended.order(Operation::WaitMemory, Effect::WaitsForWord(SPACE, wait));
+    let last = ended.write(0, 64);
+    take_back(&sanitizer, range(0, 64), last);
+    // The lane was aborted, which its pool has seen: no wait is needed.
+    hand_out(&sanitizer, range(32, 64), next.now.get());
+    next.write(32, 64);
+    assert_eq!(kinds(&sanitizer), []);
+    sanitizer.saw(Author::Host, last);
+    assert_eq!(kinds(&sanitizer), []);
+    sanitizer.check();
+}
+
+#[test]
 fn memory_given_back_behind_what_is_not_looked_at_is_given_back_then() {
     let sanitizer = sanitizer();
     let (one, two) = (

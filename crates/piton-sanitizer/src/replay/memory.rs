@@ -47,6 +47,14 @@ impl Replay {
 
     /// Memory is handed out, to a lane behind the place it names.
     pub(crate) fn hand_out(&mut self, by: Author, mut tenancy: Tenancy) {
+        let is_held = |point: Timepoint| {
+            self.lanes
+                .get(&point.lane)
+                .is_some_and(|lane| lane.held.is_some())
+        };
+        if !tenancy.point.is_some_and(is_held) {
+            self.give_back_first(tenancy.space, tenancy.range);
+        }
         let Some(point) = tenancy.point else {
             self.begin_tenancy(tenancy);
             return;
@@ -58,6 +66,34 @@ impl Replay {
             lane.put_behind(point.seq, Entry { author, act });
             self.run(point.lane);
         }
+    }
+
+    /// Looks at lanes up to where memory was given back that is handed out now, to a lane that is held by nothing: whoever owns the
+    /// memory knows that its last uses have ended, as those of a lane that was aborted in a wait, though nobody said so here.
+    fn give_back_first(&mut self, space: Space, range: DeviceRange) {
+        let mut last = None;
+        while let Some(point) = self.put_by_return(space, range)
+            && last.replace(point) != Some(point)
+        {
+            self.force(point);
+        }
+    }
+
+    /// A place behind which some of this memory is given back that was not looked at, on a lane that is held.
+    fn put_by_return(&self, space: Space, range: DeviceRange) -> Option<Timepoint> {
+        let lanes = self
+            .held
+            .iter()
+            .filter_map(|id| Some((id, self.lanes.get(id)?)));
+        let mut acts =
+            lanes.flat_map(|(id, lane)| lane.ahead.iter().map(move |entry| (id, &entry.act)));
+        acts.find_map(|(id, act)| match act {
+            Act::TakeBack(ended) if ended.space == space && ended.range.overlaps(range) => {
+                let uses = ended.last_uses.iter().flatten();
+                uses.filter(|point| point.lane == *id).copied().next()
+            }
+            _ => None,
+        })
     }
 
     pub(super) fn begin_tenancy(&mut self, tenancy: Tenancy) {
