@@ -75,10 +75,9 @@ impl Books {
     /// wait before. Where one lane alone has memory, nothing of it is another's to wait for.
     fn may_need_waits(&self) -> bool {
         let mut slots = self.index.domains().filter_map(region::slot_of);
-        let Some(first) = slots.next() else {
-            return self.deferred.bytes() > 0;
-        };
-        self.deferred.bytes() > 0 || self.counters.waits > 0 || slots.any(|slot| slot != first)
+        let first = slots.next();
+        let is_shared = |first| self.counters.waits > 0 || slots.any(|slot| slot != first);
+        self.deferred.bytes() > 0 || first.is_some_and(is_shared)
     }
 
     /// The place in the shortest run of memory that is everyone's or pending.

@@ -89,8 +89,8 @@ impl Replay {
             lanes.flat_map(|(id, lane)| lane.ahead.iter().map(move |entry| (id, &entry.act)));
         acts.find_map(|(id, act)| match act {
             Act::TakeBack(ended) if ended.space == space && ended.range.overlaps(range) => {
-                let uses = ended.last_uses.iter().flatten();
-                uses.filter(|point| point.lane == *id).copied().next()
+                let mut uses = ended.last_uses.iter().flatten().copied();
+                uses.find(|point| point.lane == *id)
             }
             _ => None,
         })
