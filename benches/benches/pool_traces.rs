@@ -195,7 +195,8 @@ struct Player<'a, S: Subject> {
     subject: &'a mut S,
     lanes: &'a [Lane],
     held: Vec<Option<(S::Held, usize)>>,
-    uses: Vec<(usize, usize)>,
+    /// By slot, a bit for each stream besides its own that uses it.
+    users: Vec<u64>,
     submitted: u64,
 }
 
@@ -205,7 +206,7 @@ impl<'a, S: Subject> Player<'a, S> {
             subject,
             lanes,
             held: (0..trace.slots).map(|_| None).collect(),
-            uses: Vec::new(),
+            users: (0..trace.slots).map(|_| 0).collect(),
             submitted: lanes[0].now().seq,
         }
     }
@@ -223,7 +224,7 @@ impl<'a, S: Subject> Player<'a, S> {
                 true
             }
             Event::Use { slot, stream } => {
-                self.uses.push((slot, stream));
+                self.users[slot] |= 1 << stream;
                 false
             }
             Event::Free { slot } => {
@@ -231,10 +232,10 @@ impl<'a, S: Subject> Player<'a, S> {
                     return false;
                 };
                 let mut uses = Frontier::from(self.lanes[stream].now());
-                if !self.uses.is_empty() {
-                    for (_, stream) in self.uses.extract_if(.., |(used, _)| *used == slot) {
-                        uses.insert(self.lanes[stream].now());
-                    }
+                let mut users = std::mem::take(&mut self.users[slot]);
+                while users != 0 {
+                    uses.insert(self.lanes[users.trailing_zeros() as usize].now());
+                    users &= users - 1;
                 }
                 self.subject.give(held, uses);
                 true

@@ -2,10 +2,8 @@
 //! or until a lane takes it with waits.
 //!
 //! These Chunks are live for the index, so they neither split nor merge by themselves. A run of neighbours may hold
-//! some of them (`run`), and then they are cut and freed by hand. Kept by offset, so that the same program always sees
-//! the same order.
-
-use std::collections::BTreeMap;
+//! some of them (`run`), and then they are cut and freed by hand. Kept side by side, in an order that is the same
+//! whenever the program is, and found by the number that the index gave them: nothing is searched.
 
 use piton_suballoc::{Chunk, Extent, ExtentId};
 use piton_timeline::{Frontier, Timeline};
@@ -23,53 +21,60 @@ pub(crate) struct Deferral {
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Deferred {
-    by_offset: BTreeMap<u64, Deferral>,
+    entries: Vec<Deferral>,
+    /// By the number of its name, one more than an entry's place; 0, or anything at all, where there is none.
+    places: Vec<u32>,
     bytes: u64,
 }
 
 impl Deferred {
     pub(crate) fn push(&mut self, chunk: Chunk, uses: Frontier, region: Region) {
         self.bytes += chunk.bytes;
-        let entry = Deferral {
+        self.entries.push(Deferral {
             chunk,
             uses,
             region,
-        };
-        self.by_offset.insert(chunk.offset, entry);
+        });
+        self.note_place(self.entries.len() - 1);
     }
 
     /// Takes out those of whose uses at most one is still pending, with what is pending.
     pub(crate) fn drain_settled(&mut self, timeline: &Timeline) -> Vec<Deferral> {
-        let settle = |_: &u64, entry: &mut Deferral| {
+        let settle = |entry: &mut Deferral| {
             entry.uses.retain_pending(timeline);
             entry.uses.points().len() <= 1
         };
-        let settled = self.by_offset.extract_if(.., settle);
-        let settled: Vec<Deferral> = settled.map(|(_, entry)| entry).collect();
-        self.bytes -= settled.iter().map(|entry| entry.chunk.bytes).sum::<u64>();
+        let settled: Vec<Deferral> = self.entries.extract_if(.., settle).collect();
+        if !settled.is_empty() {
+            self.bytes -= settled.iter().map(|entry| entry.chunk.bytes).sum::<u64>();
+            self.note_places();
+        }
         settled
     }
 
     /// The entry of an extent.
     pub(crate) fn of(&self, extent: &Extent) -> Option<&Deferral> {
-        let entry = self.by_offset.get(&extent.offset)?;
-        (entry.chunk.id == extent.id).then_some(entry)
+        self.entries.get(self.place_of(extent.id)?)
     }
 
-    pub(crate) fn remove(&mut self, offset: u64) -> Option<Deferral> {
-        let entry = self.by_offset.remove(&offset)?;
+    pub(crate) fn remove(&mut self, id: ExtentId) -> Option<Deferral> {
+        let place = self.place_of(id)?;
+        let entry = self.entries.swap_remove(place);
         self.bytes -= entry.chunk.bytes;
+        if place < self.entries.len() {
+            self.note_place(place);
+        }
         Some(entry)
     }
 
     /// Whether any Chunk of the name is among them.
     pub(crate) fn contains(&self, extent: &Extent) -> bool {
-        self.of(extent).is_some()
+        self.place_of(extent.id).is_some()
     }
 
-    /// In order of offset.
+    /// All of them, in an order that is the same whenever the program is.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Deferral> {
-        self.by_offset.values()
+        self.entries.iter()
     }
 
     /// The ids, for those who walk the index from them.
@@ -78,20 +83,71 @@ impl Deferred {
         of_region.map(|entry| entry.chunk.id)
     }
 
-    /// Offsets of those that have a byte in `start..end`.
-    pub(crate) fn overlapping(&self, start: u64, end: u64) -> Vec<u64> {
-        let below = self.by_offset.range(..start).next_back();
-        let reaches = below.filter(|(_, entry)| entry.chunk.offset + entry.chunk.bytes > start);
-        let inside = self.by_offset.range(start..end);
-        reaches
-            .into_iter()
-            .chain(inside)
-            .map(|(offset, _)| *offset)
-            .collect()
-    }
-
     /// Bytes of all of them.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Where the entry of a Chunk is. What is noted is looked at, since a name's number is used again.
+    fn place_of(&self, id: ExtentId) -> Option<usize> {
+        let noted = *self.places.get(id.parts().0 as usize)?;
+        let place = (noted as usize).checked_sub(1)?;
+        (self.entries.get(place)?.chunk.id == id).then_some(place)
+    }
+
+    /// Notes the places of all entries.
+    fn note_places(&mut self) {
+        for place in 0..self.entries.len() {
+            self.note_place(place);
+        }
+    }
+
+    fn note_place(&mut self, place: usize) {
+        let number = self.entries[place].chunk.id.parts().0 as usize;
+        if self.places.len() <= number {
+            self.places.resize(number + 1, 0);
+        }
+        // There are fewer than the index has names.
+        self.places[number] = u32::try_from(place + 1).unwrap_or(0);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use piton_suballoc::{Domain, Tlsf};
+
+    use super::*;
+
+    #[test]
+    fn a_chunk_is_found_by_its_name_however_others_come_and_go() {
+        let mut index = Tlsf::new(1 << 20, 512).unwrap();
+        let mut deferred = Deferred::default();
+        let timeline = Timeline::new();
+        let lanes = [(); 2].map(|()| timeline.register(None).unwrap());
+        let pending: Frontier = lanes.iter().map(|lane| lane.submit(1)).collect();
+        let mut take = || index.allocate(Domain::SHARED, 512, 1).unwrap();
+        let chunks: Vec<Chunk> = (0..8).map(|_| take()).collect();
+        for (chunk, number) in chunks.iter().zip(0..) {
+            let uses = if number % 3 == 0 {
+                Frontier::new()
+            } else {
+                pending.clone()
+            };
+            deferred.push(*chunk, uses, Region::Large);
+        }
+        let found = |deferred: &Deferred, chunk: &Chunk| {
+            let extent = index.extent_of(chunk.id).unwrap();
+            let entry = deferred.of(&extent);
+            assert!(entry.is_none_or(|entry| entry.chunk == *chunk));
+            assert_eq!(entry.is_some(), deferred.contains(&extent));
+            entry.is_some()
+        };
+        assert!(chunks.iter().all(|chunk| found(&deferred, chunk)));
+        assert_eq!(deferred.remove(chunks[1].id).unwrap().chunk, chunks[1]);
+        assert!(deferred.remove(chunks[1].id).is_none());
+        assert_eq!(deferred.drain_settled(&timeline).len(), 3);
+        let left: Vec<bool> = chunks.iter().map(|chunk| found(&deferred, chunk)).collect();
+        assert_eq!(left, [0, 0, 1, 0, 1, 1, 0, 1].map(|one| one == 1));
+        assert_eq!(deferred.bytes(), 4 * 512);
     }
 }

@@ -355,14 +355,23 @@ impl Books {
         bytes: u64,
         region: Region,
     ) -> Option<piton_suballoc::Chunk> {
-        self.free_deferred(start, start + bytes, region);
+        self.free_deferred(start, start + bytes, run.below, region);
         self.index.claim(start, bytes, run.below)
     }
 
-    /// Makes what of deferred Chunks lies in `start..end` free for a moment; the rest of them stays deferred.
-    fn free_deferred(&mut self, start: u64, end: u64, region: Region) {
-        for offset in self.deferred.overlapping(start, end) {
-            let Some(entry) = self.deferred.remove(offset) else {
+    /// Makes what of deferred Chunks lies in `start..end` free for a moment; the rest of them stays deferred. `from` is where to
+    /// look from, as in [`piton_suballoc::Tlsf::claim`].
+    fn free_deferred(&mut self, start: u64, end: u64, from: Option<ExtentId>, region: Region) {
+        if self.deferred.bytes() == 0 {
+            return;
+        }
+        let first = self.index.extent_at(start, from);
+        let walk = std::iter::successors(first, |extent| self.index.above(extent.id));
+        let inside = walk.take_while(|extent| extent.offset < end);
+        let deferred = inside.filter(|extent| self.deferred.contains(extent));
+        let ids: Vec<ExtentId> = deferred.map(|extent| extent.id).collect();
+        for id in ids {
+            let Some(entry) = self.deferred.remove(id) else {
                 continue;
             };
             let mut inside = entry.chunk;

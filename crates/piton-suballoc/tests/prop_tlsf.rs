@@ -234,6 +234,7 @@ impl Pair {
             id
         };
         let from = from.map(|_| below(extent.id));
+        prop_assert_eq!(self.range.extent_at(offset, from), Some(*extent));
         let possible = self.model.claim(offset, bytes);
         let claimed = self.range.claim(offset, bytes, from);
         prop_assert_eq!(claimed.is_some(), possible);

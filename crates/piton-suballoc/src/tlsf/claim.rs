@@ -31,6 +31,15 @@ impl Tlsf {
         (above != NIL).then(|| self.extent(above))
     }
 
+    /// The extent that holds the byte at `offset`. `from` names an extent of the same range at or below it, where the walk starts;
+    /// without it the walk starts at the first extent of the range. `None` if no range holds the offset, or for a stale id.
+    #[must_use]
+    pub fn extent_at(&self, offset: u64, from: Option<ExtentId>) -> Option<Extent> {
+        let unit = u32::try_from(offset / self.unit()).ok()?;
+        let found = self.find_from(unit, from)?;
+        Some(self.extent(found))
+    }
+
     /// Makes `bytes` bytes at `offset`, both multiples of the unit, one chunk without padding. They must be free, in
     /// any domains. What is left of the first and the last extent stays free as it was, but that of a whole range in the
     /// domain set apart for those is in [`Domain::SHARED`].
