@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use piton_driver::{DevicePtr, DeviceRange};
-use piton_suballoc::{Chunk, ConfigError as IndexError, Domain, ExtentId, Tlsf};
+use piton_suballoc::{
+    Chunk, ConfigError as IndexError, Domain, Extent, ExtentId, ExtentState, Tlsf,
+};
 use piton_sync::atomic::Ordering;
 use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
 
@@ -112,10 +114,7 @@ impl Books {
     #[inline(always)]
     pub(crate) fn take_at_once(&mut self, request: &Request, region: Region) -> Option<Taken> {
         let shared = region.shared();
-        let own = match request.lane {
-            Some(lane) => self.own_domain(lane, region),
-            None => None,
-        };
+        let own = self.own_domain(request.lane, region);
         let (bytes, align) = (request.bytes, request.align);
         let found = match own {
             Some(own) => self.index.allocate_from([own, shared], bytes, align),
@@ -225,7 +224,7 @@ impl Books {
     #[inline(always)]
     pub(crate) fn place_of(&mut self, region: Region, point: Timepoint) -> Option<(Domain, u64)> {
         let slot = self.slots.get_mut(point.lane.index)?;
-        if slot.done() >= point.seq {
+        if slot.done()? >= point.seq {
             return Some((region.shared(), 0));
         }
         slot.tenant = point.lane;
@@ -304,7 +303,7 @@ impl Books {
         match disposal {
             Disposal::Anyone => self.index.free(id, region.shared(), 0).is_ok(),
             Disposal::Lane(domain, point) => {
-                self.expect(region, point);
+                self.expect(point);
                 self.index.free(id, domain, point.seq).is_ok()
             }
             Disposal::Deferred(uses) => match self.index.cut(id, rounded) {
@@ -385,6 +384,11 @@ impl Books {
         let free = |domain| self.index.domain_usage(domain).bytes;
         let unbacked = self.unbacked();
         let others = free(Region::Small.shared()) + free(Region::IDLE);
+        let kept: u64 = self
+            .index
+            .domains()
+            .map(|domain| self.complete_in(domain))
+            .sum();
         let counters = self.counters;
         PoolStats {
             hits: counters.hits,
@@ -400,8 +404,8 @@ impl Books {
             allocations: self.allocations,
             live: self.live,
             padding: usage.padding,
-            cached: usage.shared + others,
-            pending: usage.reserved - others - unbacked + deferred,
+            cached: usage.shared + others + kept,
+            pending: usage.reserved - others - unbacked - kept + deferred,
             in_transit: self.outside + self.claims.backed + self.suspended.backed,
             suspended: self.suspended.live,
             held: self.held,
@@ -416,26 +420,63 @@ impl Books {
         Region::ALL.iter().map(bytes).sum()
     }
 
-    /// The domain of a lane's own memory, of which nothing is left that is known complete.
+    /// The domain of the requester's own memory, if it has one. What is complete of the last requester's is everyone's if that
+    /// was another.
     #[inline(always)]
-    fn own_domain(&mut self, lane: LaneId, region: Region) -> Option<Domain> {
-        let domain = region.of_lane(lane)?;
-        let slot = self.slots.get(lane.index);
-        if !slot.is_some_and(|slot| slot.is_settled(region)) {
-            self.settle(lane, domain, region);
+    fn own_domain(&mut self, lane: Option<LaneId>, region: Region) -> Option<Domain> {
+        if !self.slots.asked_last(lane, region) {
+            self.change_asker(lane, region);
         }
-        Some(domain)
+        if self.index.has_wholes() {
+            self.release_wholes(lane);
+        }
+        region.of_lane(lane?)
     }
 
-    /// Gives up the lane's memory whose uses are known complete.
+    /// Gives up what is complete of those who asked last in the region and ask now.
     #[cold]
-    fn settle(&mut self, lane: LaneId, domain: Domain, region: Region) {
-        let Some(slot) = self.slots.meet(lane, &self.timeline) else {
+    fn change_asker(&mut self, lane: Option<LaneId>, region: Region) {
+        let before = self.slots.note_asker(lane, region);
+        let before = before.and_then(|slot| Some(self.slots.get(slot)?.tenant));
+        for lane in before.into_iter().chain(lane) {
+            self.give_up(lane, region);
+        }
+    }
+
+    /// Gives up what is known complete of a lane's memory in a region.
+    fn give_up(&mut self, lane: LaneId, region: Region) {
+        let slot = self.slots.meet(lane, &self.timeline);
+        let done = slot.and_then(|slot| slot.done());
+        if let Some((done, domain)) = done.zip(region.of_lane(lane)) {
+            self.release_complete(lane, domain, |point| point.seq <= done);
+        }
+    }
+
+    /// Blocks that are free as a whole are everyone's once that is complete: they are to be kept whole, or given back.
+    #[cold]
+    fn release_wholes(&mut self, lane: Option<LaneId>) {
+        let slot = lane.and_then(|lane| self.slots.get_mut(lane.index));
+        if slot.is_some_and(|slot| !slot.came_further()) {
             return;
-        };
-        let done = slot.done();
-        slot.settle(region, done);
-        self.release_complete(lane, domain, |point| point.seq <= done);
+        }
+        let slots = &self.slots;
+        self.index
+            .release_wholes(|domain, stamp| slots.is_complete(domain, stamp));
+    }
+
+    /// Bytes in a lane's domain that are known complete, and the lane's still since nobody else asked.
+    pub(crate) fn complete_in(&self, domain: Domain) -> u64 {
+        let extents = self.index.extents_by_stamp(domain);
+        let complete = extents.take_while(|extent| self.is_complete(extent));
+        complete.map(|extent| extent.bytes).sum()
+    }
+
+    /// Whether a free extent is a lane's, and its last use known complete.
+    pub(crate) fn is_complete(&self, extent: &Extent) -> bool {
+        match extent.state {
+            ExtentState::Free { domain, stamp } => self.slots.is_complete(domain, stamp),
+            ExtentState::Live { .. } => false,
+        }
     }
 
     /// Moves what is complete of a lane's memory to everyone, oldest first; returns the bytes.
@@ -463,10 +504,9 @@ impl Books {
     }
 
     /// Memory whose last use is this point comes into its lane's domain.
-    fn expect(&mut self, region: Region, point: Timepoint) {
+    fn expect(&mut self, point: Timepoint) {
         if let Some(slot) = self.slots.meet(point.lane, &self.timeline) {
             slot.tenant = point.lane;
-            slot.unsettle(region, point.seq);
         }
     }
 }

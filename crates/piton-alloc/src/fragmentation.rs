@@ -54,7 +54,7 @@ impl Books {
     pub(crate) fn pending(&self) -> Vec<Pending> {
         let mut pending: Vec<Pending> = Vec::new();
         for domain in self.index.domains() {
-            let bytes = self.index.domain_usage(domain).bytes;
+            let bytes = self.index.domain_usage(domain).bytes - self.complete_in(domain);
             let Some(lane) = self.lane_of(domain).filter(|_| bytes > 0) else {
                 continue;
             };

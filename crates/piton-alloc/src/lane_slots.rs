@@ -1,13 +1,13 @@
 //! What the books know of lanes' slots: whose memory hangs in a slot's domains, and how far the slot has come.
 //!
-//! An allocation for a lane first gives up what is complete of the lane's memory. Most of the time nothing has completed since
-//! it was last looked through, which one load and a comparison tell.
-//!
-//! Invariant, under the lock of the books: what hangs in a slot's domain has stamps above `settled` of its region.
+//! A lane keeps what it freed, complete or not, until another asks: memory that nobody else wants need not be moved to where
+//! everyone would find it. *Another* is any other slot, or a request without a lane; what it is told of a region is what the last
+//! to ask there had, and its own.
 
+use piton_suballoc::Domain;
 use piton_timeline::{LaneId, Timeline, Watch};
 
-use crate::region::Region;
+use crate::region::{self, Region};
 
 /// One slot.
 #[derive(Debug)]
@@ -16,67 +16,90 @@ pub(crate) struct LaneSlot {
     watch: Option<Watch>,
     /// The lane that last left memory pending there; of generation 0 before there was one.
     pub(crate) tenant: LaneId,
-    /// By region, what was done when the domain was last looked through.
-    settled: [u64; Region::ALL.len()],
+    /// What was done when ranges that are wholly free were last looked at.
+    looked: u64,
 }
 
 impl LaneSlot {
-    /// All up to this seq is known to be done.
+    /// All up to this seq is known to be done; `None` while the timeline did not have the lane.
     #[inline]
-    pub(crate) fn done(&self) -> u64 {
-        self.watch.as_ref().map_or(0, Watch::done)
+    pub(crate) fn done(&self) -> Option<u64> {
+        self.watch.as_ref().map(Watch::done)
     }
 
-    /// Whether nothing has completed since the region's domain was looked through.
-    #[inline]
-    pub(crate) fn is_settled(&self, region: Region) -> bool {
-        let settled = self.settled[region as usize];
-        let watch = self.watch.as_ref();
-        watch.is_some_and(|watch| watch.done() == settled)
-    }
-
-    /// What is done up to `done` has been given up.
-    pub(crate) fn settle(&mut self, region: Region, done: u64) {
-        self.settled[region as usize] = done;
-    }
-
-    /// Memory with this stamp comes into the region's domain, though it may be complete by now.
-    pub(crate) fn unsettle(&mut self, region: Region, stamp: u64) {
-        let settled = &mut self.settled[region as usize];
-        *settled = (*settled).min(stamp.saturating_sub(1));
+    /// Whether something completed since it was last asked this.
+    pub(crate) fn came_further(&mut self) -> bool {
+        let done = self.done().unwrap_or(0);
+        std::mem::replace(&mut self.looked, done) != done
     }
 }
 
 /// All slots that memory was asked for or left pending on, and those below.
-#[derive(Debug, Default)]
-pub(crate) struct LaneSlots(Vec<LaneSlot>);
+#[derive(Debug)]
+pub(crate) struct LaneSlots {
+    slots: Vec<LaneSlot>,
+    /// By region, the slot whose lane asked last; [`NOBODY`] after a request without a lane, and at first.
+    askers: [u32; Region::ALL.len()],
+}
+
+/// No slot.
+const NOBODY: u32 = u32::MAX;
+
+impl Default for LaneSlots {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            askers: [NOBODY; Region::ALL.len()],
+        }
+    }
+}
 
 impl LaneSlots {
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&LaneSlot> {
-        self.0.get(index as usize)
+        self.slots.get(index as usize)
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut LaneSlot> {
-        self.0.get_mut(index as usize)
+        self.slots.get_mut(index as usize)
+    }
+
+    /// Whether a domain is a lane's, and a use with this stamp on it known complete.
+    pub(crate) fn is_complete(&self, domain: Domain, stamp: u64) -> bool {
+        let slot = region::slot_of(domain).and_then(|slot| self.get(slot));
+        slot.and_then(LaneSlot::done)
+            .is_some_and(|done| stamp <= done)
+    }
+
+    /// Whether the lane's slot is the one that asked in the region last.
+    #[inline]
+    pub(crate) fn asked_last(&self, lane: Option<LaneId>, region: Region) -> bool {
+        self.askers[region as usize] == lane.map_or(NOBODY, |lane| lane.index)
+    }
+
+    /// A lane asks, or somebody without; returns the slot that asked before.
+    pub(crate) fn note_asker(&mut self, lane: Option<LaneId>, region: Region) -> Option<u32> {
+        let asker = lane.map_or(NOBODY, |lane| lane.index);
+        let before = std::mem::replace(&mut self.askers[region as usize], asker);
+        (before != NOBODY).then_some(before)
     }
 
     /// The slot of a lane, known from now on.
     #[cold]
     pub(crate) fn meet(&mut self, lane: LaneId, timeline: &Timeline) -> Option<&mut LaneSlot> {
         let at = lane.index as usize;
-        let known = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
+        let known = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         let unmet = |index| LaneSlot {
             watch: None,
             tenant: LaneId {
                 index,
                 generation: 0,
             },
-            settled: [0; Region::ALL.len()],
+            looked: 0,
         };
-        self.0.extend((known..=lane.index).map(unmet));
-        let slot = self.0.get_mut(at)?;
+        self.slots.extend((known..=lane.index).map(unmet));
+        let slot = self.slots.get_mut(at)?;
         if slot.watch.is_none() {
             slot.watch = timeline.watch(lane);
         }
@@ -89,46 +112,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_is_settled_until_something_completes_or_comes_that_may_have() {
+    fn who_asked_last_is_told_by_region_and_slot() {
+        let lane = |index| {
+            let generation = 0;
+            Some(LaneId { index, generation })
+        };
+        let mut slots = LaneSlots::default();
+        assert!(slots.asked_last(None, Region::Large));
+        assert_eq!(slots.note_asker(lane(1), Region::Large), None);
+        assert!(slots.asked_last(lane(1), Region::Large));
+        assert!(!slots.asked_last(lane(1), Region::Small));
+        assert!(!slots.asked_last(None, Region::Large));
+        assert_eq!(slots.note_asker(lane(2), Region::Large), Some(1));
+        assert_eq!(slots.note_asker(None, Region::Large), Some(2));
+        assert_eq!(slots.note_asker(lane(2), Region::Large), None);
+    }
+
+    #[test]
+    fn a_slot_comes_further_as_its_lane_completes() {
         let timeline = Timeline::new();
         let lane = timeline.register(None).unwrap();
         lane.submit(3);
         let mut slots = LaneSlots::default();
         let slot = slots.meet(lane.id(), &timeline).unwrap();
-        assert!(Region::ALL.iter().all(|region| slot.is_settled(*region)));
+        assert!(!slot.came_further());
         lane.complete(2);
-        assert!(!slot.is_settled(Region::Large));
-        slot.settle(Region::Large, slot.done());
-        assert!(slot.is_settled(Region::Large));
-        assert!(!slot.is_settled(Region::Small));
-        slot.unsettle(Region::Large, lane.at(3).seq);
-        assert!(slot.is_settled(Region::Large), "that is pending");
-        slot.unsettle(Region::Large, lane.at(2).seq);
-        assert!(!slot.is_settled(Region::Large), "that is done");
+        assert_eq!(slot.done(), Some(2));
+        assert!(slot.came_further() && !slot.came_further());
     }
 
     #[test]
-    fn a_slot_that_the_timeline_has_not_yet_is_never_settled() {
+    fn nothing_is_known_of_a_slot_until_the_timeline_has_it() {
         let timeline = Timeline::new();
         let mut slots = LaneSlots::default();
         let lane = LaneId {
             index: 2,
             generation: 0,
         };
-        assert!(
-            !slots
-                .meet(lane, &timeline)
-                .unwrap()
-                .is_settled(Region::Large)
-        );
-        assert!(!slots.get(0).unwrap().is_settled(Region::Large));
+        assert_eq!(slots.meet(lane, &timeline).unwrap().done(), None);
         let lanes = [(); 3].map(|()| timeline.register(None).unwrap());
         assert_eq!(lanes[2].id(), lane);
-        assert!(
-            slots
-                .meet(lane, &timeline)
-                .unwrap()
-                .is_settled(Region::Large)
-        );
+        assert_eq!(slots.get(0).unwrap().done(), None);
+        assert_eq!(slots.meet(lane, &timeline).unwrap().done(), Some(0));
     }
 }

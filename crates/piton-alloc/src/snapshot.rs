@@ -128,6 +128,7 @@ fn state_of(books: &Books, extent: &Extent, at: u64) -> ChunkState {
         ExtentState::Free { domain, .. } => match region::slot_of(domain) {
             None if region::is_unbacked(domain) => ChunkState::Unbacked,
             None => ChunkState::Cached,
+            Some(_) if books.is_complete(extent) => ChunkState::Cached,
             lane => ChunkState::Pending { lane },
         },
     }

@@ -2,7 +2,8 @@
 
 /// A pool's counters at one moment.
 ///
-/// `held + suspended = live + padding + cached + pending + in_transit`. Reading them costs a short lock and a step per lane.
+/// `held + suspended = live + padding + cached + pending + in_transit`. Reading them costs a short lock, a step per lane, and one for each piece
+/// of memory that is complete and that no other lane has asked for since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
     /// Requests served from what the pool held, at the first look.
@@ -31,7 +32,7 @@ pub struct PoolStats {
     pub live: u64,
     /// Bytes lost to rounding by allocations in use.
     pub padding: u64,
-    /// Free bytes that anyone may have.
+    /// Free bytes whose uses are all known complete: anyone may have them, at once or as soon as they ask.
     pub cached: u64,
     /// Free bytes whose last use is not known complete.
     pub pending: u64,

@@ -37,6 +37,11 @@ pub enum Inconsistency {
         /// Where it starts.
         offset: u64,
     },
+    /// A range is wholly free in a domain of its own, and nobody would find that out.
+    Forgotten {
+        /// Where it starts.
+        offset: u64,
+    },
     /// `capacity = live + padding + free` does not hold, or a counter differs from the walk.
     Conservation {
         /// Bytes of all ranges.
@@ -83,6 +88,10 @@ impl fmt::Display for Inconsistency {
             Self::Part { offset } => write!(
                 f,
                 "the free extent at {offset} is a part of a range and hangs where whole ones do"
+            ),
+            Self::Forgotten { offset } => write!(
+                f,
+                "the range at {offset} is wholly free in a domain of its own, which was not noted"
             ),
             Self::Conservation {
                 capacity,
@@ -218,6 +227,13 @@ impl Tlsf {
                 if self.idle == Some(domain) && extent.bytes != range_bytes =>
             {
                 Err(Inconsistency::Part {
+                    offset: extent.offset,
+                })
+            }
+            ExtentState::Free { .. }
+                if extent.bytes == range_bytes && !self.is_whole_known(extent.id.index()) =>
+            {
+                Err(Inconsistency::Forgotten {
                     offset: extent.offset,
                 })
             }

@@ -46,6 +46,9 @@ pub struct Tlsf {
     place_at: u32,
     /// The domain of ranges that became wholly free, if they have one of their own. Each of its extents is a range.
     pub(crate) idle: Option<Domain>,
+    /// Heads of ranges that became wholly free in another domain than the shared one since they were last looked at; some may
+    /// be there twice, or be whole no more.
+    wholes: Vec<u32>,
 }
 
 /// The bytes of all ranges by what they are; see [`Tlsf::usage`].
@@ -114,6 +117,7 @@ impl Tlsf {
             padding_bytes: 0,
             place_at: 0,
             idle: None,
+            wholes: Vec::new(),
         })
     }
 

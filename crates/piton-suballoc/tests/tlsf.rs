@@ -311,6 +311,36 @@ fn what_completes_as_a_whole_range_is_apart_too() {
 }
 
 #[test]
+fn a_range_that_is_whole_before_it_is_everyones_waits_to_be_set_apart() {
+    let idle = lane(0);
+    let mut index = Tlsf::empty(UNIT).expect("a right unit");
+    index.set_whole_ranges_apart(idle);
+    for _ in 0..3 {
+        index.add_range(4 * UNIT).expect("there is room");
+    }
+    let chunks = [(); 3].map(|()| take(&mut index, 4).0);
+    assert!(!index.has_wholes());
+    for (chunk, stamp) in chunks.into_iter().zip([7, 8, 9]) {
+        index.free(chunk, lane(1), stamp).expect("live");
+        index.check().expect("all are noted");
+    }
+    let again = index.allocate(lane(1), 4 * UNIT, 1).expect("the lane's");
+    index.free(again.id, lane(1), 9).expect("live");
+    let rest = index.allocate(lane(1), UNIT, 1).expect("the lane's");
+    index.release_wholes(|domain, stamp| domain == lane(1) && stamp <= 8);
+    let apart = index.domain_usage(idle).bytes;
+    assert_eq!(apart + index.domain_usage(lane(1)).bytes, 11 * UNIT);
+    assert!(apart <= 8 * UNIT && index.has_wholes());
+    index.release_wholes(|_, _| true);
+    assert_eq!(index.domain_usage(idle).bytes, 8 * UNIT);
+    assert!(!index.has_wholes(), "the last is broken into");
+    index.check().expect("whole");
+    index.free(rest.id, lane(1), 9).expect("live");
+    assert!(index.has_wholes());
+    index.check().expect("noted");
+}
+
+#[test]
 fn what_a_claim_leaves_of_a_whole_range_is_no_longer_apart() {
     let idle = lane(0);
     let mut index = Tlsf::empty(UNIT).expect("a right unit");

@@ -58,17 +58,22 @@ impl Tlsf {
         self.hang(index, domain, stamp);
     }
 
-    /// Where an extent that is free in `domain` hangs: a whole range may have a domain of its own.
+    /// Where an extent that is free in `domain` hangs: a whole range may have a domain of its own. If it has none as yet, since
+    /// it is not free for all, that is noted.
     #[inline]
-    fn idle_if_whole(&self, index: u32, domain: Domain) -> Domain {
-        match self.idle {
-            Some(idle) if domain.is_shared() => {
-                let record = self.records.at(index);
-                let is_whole = record.prev == NIL && record.next == NIL;
-                if is_whole { idle } else { domain }
-            }
-            _ => domain,
+    fn idle_if_whole(&mut self, index: u32, domain: Domain) -> Domain {
+        let Some(idle) = self.idle else {
+            return domain;
+        };
+        let record = self.records.at(index);
+        if record.prev != NIL || record.next != NIL {
+            return domain;
         }
+        if domain.is_shared() {
+            return idle;
+        }
+        self.note_whole(index);
+        domain
     }
 
     /// Takes a request out of the best fit in a domain; returns its record, which hangs nowhere, and the stamp it had.

@@ -7,6 +7,7 @@ use super::Tlsf;
 use crate::domain::Domain;
 use crate::error::{ConfigError, ExtentError};
 use crate::extent::{Chunk, Range};
+use crate::records::NIL;
 
 /// One range.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +66,57 @@ impl Tlsf {
     /// out of the shared one never breaks into it. A range just added is not moved.
     pub fn set_whole_ranges_apart(&mut self, domain: Domain) {
         self.idle = Some(domain);
+    }
+
+    /// Whether a range may have become wholly free in another domain than the shared one.
+    #[inline]
+    #[must_use]
+    pub fn has_wholes(&self) -> bool {
+        !self.wholes.is_empty()
+    }
+
+    /// Moves ranges that are wholly free in another domain to that which is set apart for such, where `may_go` says of domain and
+    /// stamp that they are free for all by now. A step for each range that became whole since the last time, and for
+    /// each that stayed then.
+    pub fn release_wholes(&mut self, mut may_go: impl FnMut(Domain, u64) -> bool) {
+        let mut wholes = std::mem::take(&mut self.wholes);
+        wholes.retain(|&head| {
+            let Some(domain) = self.waits_as_whole(head) else {
+                return false;
+            };
+            let goes = may_go(domain, self.stamp(head, domain));
+            if goes {
+                self.unhang(head, domain);
+                self.merge_into(head, Domain::SHARED, 0);
+            }
+            !goes
+        });
+        // Nothing was added: what goes is no longer in a domain of its own.
+        self.wholes = wholes;
+    }
+
+    /// Notes that a range is wholly free, of which the record is the head.
+    #[cold]
+    pub(super) fn note_whole(&mut self, head: u32) {
+        if self.wholes.len() > 2 * self.ranges.len() {
+            self.wholes.sort_unstable();
+            self.wholes.dedup();
+        }
+        self.wholes.push(head);
+    }
+
+    /// Whether a wholly free range, given its head, is noted if it has to be; for `check`.
+    pub(crate) fn is_whole_known(&self, head: u32) -> bool {
+        let must_be = self.idle.is_some() && self.waits_as_whole(head).is_some();
+        !must_be || self.wholes.contains(&head)
+    }
+
+    /// The domain that a range is wholly free in, given its head, if that is neither the shared one nor that set apart.
+    fn waits_as_whole(&self, head: u32) -> Option<Domain> {
+        let record = self.records.at(head);
+        let is_whole = record.prev == NIL && record.next == NIL;
+        let domain = record.domain().filter(|_| is_whole)?;
+        (!domain.is_shared() && self.idle != Some(domain)).then_some(domain)
     }
 
     /// [`Tlsf::allocate`] from a range that is free as a whole in `domain`; what is left of it is in
