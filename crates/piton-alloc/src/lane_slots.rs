@@ -18,6 +18,8 @@ pub(crate) struct LaneSlot {
     pub(crate) tenant: LaneId,
     /// What was done when ranges that are wholly free were last looked at.
     looked: u64,
+    /// By region, what was done when what is complete was last given up.
+    given_up: [u64; Region::ALL.len()],
 }
 
 impl LaneSlot {
@@ -25,6 +27,13 @@ impl LaneSlot {
     #[inline]
     pub(crate) fn done(&self) -> Option<u64> {
         self.watch.as_ref().map(Watch::done)
+    }
+
+    /// What is done, if something completed since it was last asked this of the region.
+    pub(crate) fn newly_done(&mut self, region: Region) -> Option<u64> {
+        let done = self.done()?;
+        let before = std::mem::replace(&mut self.given_up[region as usize], done);
+        (before != done).then_some(done)
     }
 
     /// Whether something completed since it was last asked this.
@@ -97,6 +106,7 @@ impl LaneSlots {
                 generation: 0,
             },
             looked: 0,
+            given_up: [0; Region::ALL.len()],
         };
         self.slots.extend((known..=lane.index).map(unmet));
         let slot = self.slots.get_mut(at)?;
@@ -139,6 +149,10 @@ mod tests {
         lane.complete(2);
         assert_eq!(slot.done(), Some(2));
         assert!(slot.came_further() && !slot.came_further());
+        for region in Region::ALL {
+            assert_eq!(slot.newly_done(region), Some(2));
+            assert_eq!(slot.newly_done(region), None);
+        }
     }
 
     #[test]
