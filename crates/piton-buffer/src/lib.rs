@@ -89,3 +89,5 @@ pub use private_pool::PrivatePool;
 pub use stream::Stream;
 pub use suspended::{KeptIn, ResumeFailed, SuspendFailed, SuspendedBuffers};
 pub use transfer::{Transfer, TransferFailed};
+
+pub use piton_graph::{GraphError, NodeId};

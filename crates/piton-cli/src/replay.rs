@@ -13,7 +13,6 @@ pub mod checker;
 mod costs;
 mod curve;
 mod description;
-mod exported;
 mod faults;
 mod lagging;
 mod lanes;
@@ -157,7 +156,7 @@ pub enum ReplayError {
 /// As [`replay_file`].
 pub fn snapshot_file(path: &Path, options: &ReplayOptions) -> Result<Vec<u8>, ReplayError> {
     let snapshot = player::play_to_snapshot(TraceReader::open(path)?, options)?;
-    Ok(exported::export(&snapshot).to_pickle())
+    Ok(piton::memory_snapshot(&[snapshot]).to_pickle())
 }
 
 /// Plays a trace file and returns what the pool's addresses held over its events.

@@ -112,6 +112,9 @@
 //! | let the device have a sleeping program's pages, and keep addresses and contents | [`Stream::suspend`], [`Stream::resume`] |
 //! | give idle memory back, at once or beside the work | [`DevicePool::trim`](piton_alloc::DevicePool::trim) and [`shrink_to`](piton_alloc::DevicePool::shrink_to) of [`Device::memory`] |
 //! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
+//! | look at a memory pool in PyTorch's viewer | [`Runtime::memory_snapshot`], [`MemorySnapshot`] |
+//! | free caches of mine when a device is full | [`DevicePool::on_out_of_memory`], [`FullNow`] |
+//! | have something of a crate below that is not re-exported | [`crates`] |
 //!
 //! # Guarantees
 //! Safe code cannot free, reuse, move or read memory under work that uses it, nor race two streams over a
@@ -129,6 +132,7 @@ mod calibration;
 mod config;
 mod device;
 mod error;
+mod memory_snapshot;
 mod runtime;
 mod simulated;
 mod topology;
@@ -136,33 +140,38 @@ mod topology;
 pub use config::{Devices, RuntimeConfig};
 pub use device::{Device, Module};
 pub use error::RuntimeError;
+pub use memory_snapshot::memory_snapshot;
 pub use runtime::Runtime;
 
-pub use piton_alloc::{MemoryPoolConfig, PoolLimit, PoolStats};
+pub use piton_alloc::{
+    AddressLookup, AllocError, ConfigError, CrossLane, DevicePool, ExactBlocks, FullNow,
+    MemoryPoolConfig, PoolLimit, PoolSnapshot, PoolStats, VirtualAddressing,
+};
 pub use piton_buffer::{
-    BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphLaunch,
-    GraphRecorder, GraphSlice, GraphSliceMut, HostView, KeptIn, KernelLaunch, LentBuffer,
-    PinnedBuffer, PrivatePool, ReadyGraph, Replay, ResumeFailed, ScratchBuffer, Stream,
-    SuspendFailed, SuspendedBuffers, Transfer, TransferFailed, Word,
+    BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphError,
+    GraphLaunch, GraphRecorder, GraphSlice, GraphSliceMut, HostView, KeptIn, KernelLaunch,
+    LentBuffer, NodeId, PinnedBuffer, PrivatePool, ReadyGraph, Replay, ResumeFailed, ScratchBuffer,
+    Stream, SuspendFailed, SuspendedBuffers, Transfer, TransferFailed, Word,
 };
 pub use piton_driver::{
-    Comparison, ComputeUnitSet, DeviceId, DeviceInfo, DriverError, ErrorKind, ExecutionRecord,
-    ExportedSemaphore, Grid, HardwareQueue, Locking, ModuleImage, OnFailure, Operation, Placement,
-    Priority, WaitOutcome,
+    Comparison, ComputeUnitSet, DeviceId, DeviceInfo, DevicePtr, DriverError, ErrorKind,
+    ExecutionRecord, ExportedSemaphore, Grid, HardwareQueue, Locking, ModuleImage, OnFailure,
+    Operation, Placement, Priority, WaitOutcome,
 };
 pub use piton_pinned::{
-    HostPages, PinnedClassStats, PinnedError, PinnedPoolConfig, PinnedStats, PinnedThreadStats,
-    Refused,
+    HostPages, PinnedClassStats, PinnedError, PinnedPool, PinnedPoolConfig, PinnedStats,
+    PinnedThreadStats, Refused,
 };
 pub use piton_sanitizer::{
     Action, Hazard, Report, Response, Sanitizer, SanitizerConfig, Site, Space,
 };
+pub use piton_snapshot::Snapshot as MemorySnapshot;
 pub use piton_stream::{
     Completion, Doing, Event, Expiry, LaneActivity, LaneDump, OnExpiry, Semaphore, StreamError,
     StreamFailure, StreamName, StreamOptions, Submission, Waited, WaitsFor, Watchdog,
     WatchdogThread, WhenFull,
 };
-pub use piton_topology::{Machine, RouteKind};
+pub use piton_topology::{Calibration, Machine, RouteKind, Router};
 pub use piton_trace::{DeviceTrace, Written, write_chrome as write_chrome_trace};
 pub use piton_transfer::{
     Compared, CopyWeight, Incident, Leg, NamedLink, Reason, RouteUse, TransferConfig, TransferError,
@@ -170,6 +179,14 @@ pub use piton_transfer::{
 
 /// A kernel loaded on a device. A cheap handle.
 pub type Kernel = std::sync::Arc<dyn piton_driver::Kernel>;
+
+/// The crates below, whole and in the versions this one is made with: for what is not re-exported here.
+pub mod crates {
+    pub use {
+        piton_alloc, piton_buffer, piton_driver, piton_pinned, piton_sanitizer, piton_sim,
+        piton_snapshot, piton_stream, piton_topology, piton_trace, piton_transfer,
+    };
+}
 
 /// Simulated devices: their configuration, their kernels, their faults.
 pub mod sim {
