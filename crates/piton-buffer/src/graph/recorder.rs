@@ -8,14 +8,14 @@
 
 use super::{GraphCondition, GraphLaunch, GraphSlice, GraphSliceMut, ReadyGraph, ScratchBuffer};
 use crate::{
-    BufferError, DeviceContext, PrivatePool, Stream,
+    BufferError, DeviceContext, LoadedKernel, PrivatePool, Stream,
     arguments::{Holder, Named},
     copy::{check_lengths, pattern},
     stream::size_in_bytes,
 };
 use bytemuck::Pod;
 use piton_alloc::DevicePool;
-use piton_driver::{Access, DevicePtr, DeviceRange, FillPattern, Grid, Kernel, NodeWork};
+use piton_driver::{Access, DevicePtr, DeviceRange, FillPattern, Grid, NodeWork};
 use piton_graph::{GraphBuilder, NodeId, PrivateMemory};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
@@ -103,7 +103,7 @@ impl GraphRecorder {
     }
 
     /// Starts putting together a launch of `kernel` over `grid` blocks.
-    pub fn launch<'a>(&'a mut self, kernel: &'a Arc<dyn Kernel>, grid: Grid) -> GraphLaunch<'a> {
+    pub fn launch<'a>(&'a mut self, kernel: &'a LoadedKernel, grid: Grid) -> GraphLaunch<'a> {
         GraphLaunch::new(self, kernel, grid)
     }
 
