@@ -98,6 +98,14 @@ impl Default for ReplayOptions {
     }
 }
 
+impl ReplayOptions {
+    /// Bytes of the device's memory, in whole pages.
+    const fn device_bytes(&self) -> u64 {
+        let pages = self.capacity.div_ceil(player::PAGE_BYTES);
+        pages.saturating_mul(player::PAGE_BYTES)
+    }
+}
+
 /// Why a replay did not come to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
