@@ -52,7 +52,7 @@ pub enum TraceErrorKind {
         lines: u64,
     },
     /// The file begins like a memory snapshot and is none that can be read.
-    #[error("no memory snapshot: {0}")]
+    #[error("not a memory snapshot: {0}")]
     Snapshot(#[from] piton_snapshot::SnapshotError),
     /// A line goes on and on; this is not a trace.
     #[error("line is longer than {limit} bytes")]

@@ -171,7 +171,7 @@ fn odd_traces_end_in_figures_or_in_an_error_with_its_place() {
     refused(
         "cut.pickle",
         b"\x80\x04\x95",
-        "cut.pickle:0: no memory snapshot",
+        "cut.pickle: not a memory snapshot",
     );
     check_refused(&["replay", "--all", "no/such/folder"], "cannot be read");
     let none = tempfile::tempdir().unwrap();
