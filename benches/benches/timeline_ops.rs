@@ -95,7 +95,7 @@ fn wait_left_out(c: &mut Criterion) {
     // Sixteen lanes in all fit the first table of a clock, the others go to the second.
     let others = lanes(&timeline, 60);
     for (n, other) in (0..).zip(&others) {
-        timeline.note_wait(waiter.id(), other.at(1000), waiter.at(n));
+        waiter.note_wait(other.at(1000), waiter.at(n));
     }
     let done = timeline.register(None);
     let done = done.unwrap_or_else(|error| panic!("{error}"));
@@ -136,7 +136,7 @@ fn note_wait(c: &mut Criterion) {
             b.iter(|| {
                 n += 1;
                 let (other, seq) = (&others[n % known], n as u64);
-                timeline.note_wait(waiter.id(), other.at(seq), waiter.at(seq));
+                waiter.note_wait(other.at(seq), waiter.at(seq));
             });
         });
     }
@@ -150,7 +150,7 @@ fn note_wait(c: &mut Criterion) {
                 n += 1;
                 let (waiter, other) = (&ring[n % known], &ring[(n + 1) % known]);
                 let seq = n as u64;
-                timeline.note_wait(waiter.id(), other.at(seq), waiter.at(seq));
+                waiter.note_wait(other.at(seq), waiter.at(seq));
             });
         });
         let empty = || Mutex::new(vec![0_u64; known]);
@@ -177,7 +177,7 @@ fn reuse(c: &mut Criterion) {
     let taker = lane(&timeline);
     let others = lanes(&timeline, 2);
     for (n, other) in (0..).zip(&others) {
-        timeline.note_wait(taker.id(), other.at(1000), taker.at(n));
+        taker.note_wait(other.at(1000), taker.at(n));
     }
     let done = timeline.register(None);
     let done = done.unwrap_or_else(|error| panic!("{error}"));

@@ -90,8 +90,7 @@ fn a_lane_that_is_ordered_behind_the_use_needs_no_wait() {
     let first = bench.on(0, BLOCK);
     let use_of_it = bench.work(0);
     bench.free(first, [use_of_it]);
-    let (waiter, now) = (bench.lanes[1].id(), bench.lanes[1].now());
-    bench.timeline.note_wait(waiter, use_of_it, now);
+    bench.lanes[1].note_wait(use_of_it, bench.lanes[1].now());
     assert!(bench.on(1, BLOCK).wait().is_empty());
 }
 

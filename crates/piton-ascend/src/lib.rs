@@ -1,18 +1,18 @@
 //! Ascend devices under piton's driver contract.
 //!
 //! # The problem
-//! A program that runs on simulated devices should run on Ascend's without another line, and should build and start where
-//! there is neither a device nor a runtime for one.
+//! A program that runs on simulated devices should run on Ascend's with no other change than its kernels, and should build and
+//! start on machines that have neither a device nor a runtime for one.
 //!
 //! # The idea
-//! The same as for CUDA: **open at run time, hand over only what the device can do alone.** The host runtime's library is
-//! looked for when [`AscendDriver::open`] is called; that it is not there is an ordinary answer that says what was looked
-//! for. What a library lacks that only one facet needs is a [`MissingAbility`]: the facet is absent, or older functions take
-//! its place.
+//! The same as for CUDA: **open at run time, and hand the driver only what the device can do without the host.** The host runtime's
+//! library is looked for when [`AscendDriver::open`] is called; if there is none, the answer is an ordinary error that says what was
+//! looked for. A function that the library lacks and that only one facet needs is a [`MissingAbility`]: that facet is absent, or
+//! uses older functions instead.
 //!
 //! Written from the public reference alone (*Runtime API (C)*, hiascend.com); no device has seen it yet.
 //!
-//! # Words
+//! # What to take
 //! | I want to … | take |
 //! |---|---|
 //! | open the devices | [`AscendDriver::open`], [`AscendConfig`] |

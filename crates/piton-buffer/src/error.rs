@@ -110,6 +110,9 @@ pub enum BufferError {
     /// A scratch buffer of another graph.
     #[error("the scratch buffer belongs to another graph")]
     OtherGraph,
+    /// A graph of which a body failed, panicked, or put another recorder in the place of its own.
+    #[error("a body of the graph was not recorded as a whole, so the graph is of no use")]
+    BrokenGraph,
     /// A replay was not given a buffer or a host view that the graph uses, or only to read where it writes.
     #[error("the graph uses {} bytes at {}, which the replay was not given{}", .range.bytes, .range.start, if *.to_write { " to write" } else { "" })]
     NotGiven {

@@ -6,13 +6,13 @@
 )]
 
 use crate::{
-    BufferError, DeviceSlice, DeviceSliceMut, HostView, Stream,
+    BufferError, DeviceSlice, DeviceSliceMut, HostView, LoadedKernel, Stream,
     arguments::{Arguments, Packed},
 };
 use bytemuck::Pod;
-use piton_driver::{Access, Grid, Kernel, Launch};
+use piton_driver::{Access, Grid, Launch};
 use piton_stream::{Command, Submission};
-use std::{future::Future, panic::Location, sync::Arc};
+use std::{future::Future, panic::Location};
 
 /// A launch being put together: arguments in the order of the kernel's parameters, then
 /// [`submit`](Self::submit).
@@ -20,13 +20,13 @@ use std::{future::Future, panic::Location, sync::Arc};
 #[derive(Debug)]
 pub struct KernelLaunch<'a> {
     stream: &'a Stream,
-    kernel: &'a Arc<dyn Kernel>,
+    kernel: &'a LoadedKernel,
     grid: Grid,
     arguments: Arguments<'a>,
 }
 
 impl<'a> KernelLaunch<'a> {
-    pub(crate) fn new(stream: &'a Stream, kernel: &'a Arc<dyn Kernel>, grid: Grid) -> Self {
+    pub(crate) fn new(stream: &'a Stream, kernel: &'a LoadedKernel, grid: Grid) -> Self {
         Self {
             stream,
             kernel,
@@ -80,7 +80,7 @@ impl<'a> KernelLaunch<'a> {
         let uses = self.arguments.uses();
         let ordered = self.stream.order(&uses)?;
         let command = Command::Launch(self.launch(&packed));
-        // SAFETY: each buffer argument is a `DeviceMemory` or a view of `HostMemory` of this device (`order` checks), which
+        // SAFETY: a `LoadedKernel` writes what its signature says: its module was registered. Each buffer argument is a `DeviceMemory` or a view of `HostMemory` of this device (`order` checks), which
         // lives until the uses noted in it have ended (their invariants), and this one is noted. Its extent is passed along.
         // The launch comes behind every conflicting use, and later ones will wait for this:
         // exclusive borrows (`DeviceSliceMut`, a view's) and shared ones keep others out meanwhile.
@@ -131,7 +131,7 @@ impl<'a> KernelLaunch<'a> {
 
     fn launch<'l>(&'l self, packed: &'l Packed) -> Launch<'l> {
         Launch {
-            kernel: self.kernel,
+            kernel: self.kernel.raw(),
             grid: self.grid,
             arguments: &packed.bytes,
             extents: &packed.extents,

@@ -15,10 +15,37 @@
 
 use piton_driver::{DriverError, Kernel, Kernels, Module, ModuleImage};
 use piton_sync::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::Deref, sync::Arc};
 
 /// Modules kept at most.
 pub const MAX_MODULES: usize = 64;
+
+/// A kernel that safe launches take: of a module that was registered, so that somebody has vouched for what it writes. A
+/// cheap handle; it is the driver's [`Kernel`] to look at.
+///
+/// What the driver loads from source or a binary nobody has vouched for, and it is none of these:
+/// ```compile_fail,E0308
+/// fn launch(stream: &piton_buffer::Stream, kernel: &std::sync::Arc<dyn piton_driver::Kernel>) {
+///     let _launch = stream.launch(kernel, piton_driver::Grid::linear(1));
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct LoadedKernel(Arc<dyn Kernel>);
+
+impl LoadedKernel {
+    /// The driver's kernel, for commands that are submitted past this crate.
+    pub fn raw(&self) -> &Arc<dyn Kernel> {
+        &self.0
+    }
+}
+
+impl Deref for LoadedKernel {
+    type Target = dyn Kernel;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
 
 /// A module on a device, with the kernels that were found in it. A cheap handle.
 #[derive(Clone, Debug)]
@@ -27,7 +54,7 @@ pub struct LoadedModule(Arc<Found>);
 #[derive(Debug)]
 struct Found {
     module: Arc<dyn Module>,
-    kernels: Mutex<HashMap<Box<str>, Arc<dyn Kernel>>>,
+    kernels: Mutex<HashMap<Box<str>, LoadedKernel>>,
 }
 
 impl LoadedModule {
@@ -42,13 +69,13 @@ impl LoadedModule {
     ///
     /// # Errors
     /// As [`Module::kernel`]; a failure is not kept.
-    pub fn kernel(&self, name: &str) -> Result<Arc<dyn Kernel>, DriverError> {
+    pub fn kernel(&self, name: &str) -> Result<LoadedKernel, DriverError> {
         if let Some(kernel) = self.0.kernels.lock().get(name) {
-            return Ok(Arc::clone(kernel));
+            return Ok(kernel.clone());
         }
-        let found = self.0.module.kernel(name)?;
+        let found = LoadedKernel(self.0.module.kernel(name)?);
         let mut kernels = self.0.kernels.lock();
-        Ok(Arc::clone(kernels.entry(name.into()).or_insert(found)))
+        Ok(kernels.entry(name.into()).or_insert(found).clone())
     }
 
     /// The driver's module.
@@ -95,7 +122,7 @@ impl ModuleCache {
     ///
     /// # Errors
     /// As [`Kernels::load`]; a failure is not kept.
-    pub fn load(
+    pub(crate) fn load(
         &self,
         kernels: &dyn Kernels,
         image: ModuleImage<'_>,
@@ -281,7 +308,7 @@ mod tests {
         let again = cache.load(&driver, ModuleImage::Registered("m")).unwrap();
         assert!(first.is_same(&again));
         let kernel = first.kernel("k").unwrap();
-        assert!(Arc::ptr_eq(&kernel, &again.kernel("k").unwrap()));
+        assert!(Arc::ptr_eq(kernel.raw(), again.kernel("k").unwrap().raw()));
         assert_eq!(
             (driver.loads(), driver.lookups.load(Ordering::Relaxed)),
             (1, 1)

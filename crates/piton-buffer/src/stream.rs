@@ -6,13 +6,14 @@
 )]
 
 use crate::{
-    BufferError, DeviceBuffer, DeviceContext, KernelLaunch, PinnedBuffer, PrivatePool,
+    BufferError, DeviceBuffer, DeviceContext, KernelLaunch, LoadedKernel, PinnedBuffer,
+    PrivatePool,
     device_memory::DeviceMemory,
     host_view::HostMemory,
     uses::{UseKind, Uses},
 };
 use bytemuck::Pod;
-use piton_driver::{Command, DeviceId, DeviceRange, Grid, Kernel, WaitOutcome};
+use piton_driver::{Command, DeviceId, DeviceRange, Grid, WaitOutcome};
 use piton_graph::Behind;
 use piton_pinned::Refused;
 use piton_stream::{Completion, Event, StreamOptions, Waited};
@@ -157,7 +158,7 @@ impl Stream {
     }
 
     /// Starts putting together a launch of `kernel` over `grid` blocks.
-    pub fn launch<'a>(&'a self, kernel: &'a Arc<dyn Kernel>, grid: Grid) -> KernelLaunch<'a> {
+    pub fn launch<'a>(&'a self, kernel: &'a LoadedKernel, grid: Grid) -> KernelLaunch<'a> {
         KernelLaunch::new(self, kernel, grid)
     }
 

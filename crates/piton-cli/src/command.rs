@@ -19,7 +19,7 @@ pub use output::Output;
 
 /// A runtime between compute graphs and device drivers, and what it makes of your machine.
 #[derive(Debug, Parser)]
-#[command(name = "piton", version, about)]
+#[command(name = "piton", version)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     #[command(subcommand)]

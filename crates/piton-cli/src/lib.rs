@@ -1,10 +1,11 @@
-//! What stands behind the `piton` command, as a library so that it can be tested and fuzzed.
+//! The `piton` command as a library, so that it can be tested and fuzzed.
 //!
 //! The binary parses its arguments, calls one of the [`command`]s and turns an error into an exit code; everything else
 //! is here. The parts do not know each other: [`trace`] reads recorded allocation histories, [`digits`] the shipped
 //! images, [`demo`] trains on them, and [`report`] turns plain numbers into a page.
 //!
-//! Unsafe code is denied as everywhere; one file has some, to vouch for kernels in OpenCL C ([`demo::opencl`]).
+//! Unsafe code is denied as everywhere; two files have some, to vouch for the demonstration's kernels in OpenCL C and in PTX
+//! ([`demo::opencl`] and its neighbour `cuda`).
 
 pub mod command;
 pub mod demo;

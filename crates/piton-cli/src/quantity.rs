@@ -53,6 +53,13 @@ pub fn count(count: u64) -> String {
     text
 }
 
+/// A count with what is counted: `1 device`, `4 devices`.
+#[must_use]
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
 /// A share as per cent with one decimal: `97.2 %`.
 #[must_use]
 pub fn percent(share: f64) -> String {

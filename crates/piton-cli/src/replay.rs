@@ -13,7 +13,6 @@ pub mod checker;
 mod costs;
 mod curve;
 mod description;
-mod exported;
 mod faults;
 mod lagging;
 mod lanes;
@@ -99,6 +98,14 @@ impl Default for ReplayOptions {
     }
 }
 
+impl ReplayOptions {
+    /// Bytes of the device's memory, in whole pages.
+    const fn device_bytes(&self) -> u64 {
+        let pages = self.capacity.div_ceil(player::PAGE_BYTES);
+        pages.saturating_mul(player::PAGE_BYTES)
+    }
+}
+
 /// Why a replay did not come to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -157,7 +164,7 @@ pub enum ReplayError {
 /// As [`replay_file`].
 pub fn snapshot_file(path: &Path, options: &ReplayOptions) -> Result<Vec<u8>, ReplayError> {
     let snapshot = player::play_to_snapshot(TraceReader::open(path)?, options)?;
-    Ok(exported::export(&snapshot).to_pickle())
+    Ok(piton::memory_snapshot(&[snapshot]).to_pickle())
 }
 
 /// Plays a trace file and returns what the pool's addresses held over its events.

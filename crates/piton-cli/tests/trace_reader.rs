@@ -218,7 +218,7 @@ fn a_memory_snapshot_that_is_none_is_refused_with_its_reason() {
     let call = reason(b"\x80\x04cos\nsystem\n(Vtrue\ntR.");
     assert_eq!(
         call,
-        "no memory snapshot: byte 2: GLOBAL (0x63) is not plain data and is refused"
+        "not a memory snapshot: byte 2: GLOBAL (0x63) is not plain data and is refused"
     );
     assert!(reason(b"\x80\x04]").contains("byte 3: the pickle is cut off"));
     assert!(reason(b"\x80\x04].").contains("not of a memory snapshot"));

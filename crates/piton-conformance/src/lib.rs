@@ -2,7 +2,7 @@
 //!
 //! # The problem
 //! The contract of `piton-driver` is prose. Unsafe code above relies on it, so a backend must be held to each
-//! sentence of it, and what a device cannot do must be known and not merely untested.
+//! sentence of it, and what a device cannot do must be known, not merely left untested.
 //!
 //! # The idea
 //! Each property that the contract states is a [`Case`]: a name that is a sentence, and a function that tries it
@@ -23,7 +23,7 @@
 //! `tests/sim.rs` runs it on the simulated device and is the example to copy.
 //!
 //! # Not here
-//! Speed: see the benches. What a backend does with commands that break the contract's `# Safety`.
+//! Speed: that is for the benches. What a backend does with commands that break the contract's `# Safety`: that is left open.
 
 mod cases;
 mod drive;

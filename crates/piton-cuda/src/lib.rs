@@ -1,15 +1,15 @@
 //! CUDA devices under piton's driver contract.
 //!
 //! # The problem
-//! A program that runs on simulated devices should run on NVIDIA's without another line, and should build and start where
-//! there is neither a GPU nor a driver for one.
+//! A program that runs on simulated devices should run on NVIDIA's with no other change than its kernels, and should build and
+//! start on machines that have neither a GPU nor a driver for one.
 //!
 //! # The idea
-//! **Open at run time, hand over only what the device can do alone.** NVIDIA's library is looked for when
-//! [`CudaDriver::open`] is called; that it is not there is an ordinary answer that says what was looked for. What a library
-//! lacks that only one facet needs is a [`MissingAbility`], and the facet is not handed out.
+//! **Open at run time, and hand the driver only what the device can do without the host.** NVIDIA's library is looked for when
+//! [`CudaDriver::open`] is called; if there is none, the answer is an ordinary error that says what was looked for. A function that
+//! the library lacks and that only one facet needs is a [`MissingAbility`], and that facet is absent.
 //!
-//! # Words
+//! # What to take
 //! | I want to … | take |
 //! |---|---|
 //! | open the devices | [`CudaDriver::open`], [`CudaConfig`] |

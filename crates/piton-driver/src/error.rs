@@ -221,9 +221,9 @@ pub enum ErrorKind {
         limit: u64,
     },
     /// A queue, kernel or pool of another device or driver.
-    #[error("the object belongs to {given}")]
+    #[error("the object belongs to another device or driver: it is of {given}")]
     ForeignObject {
-        /// Where it belongs.
+        /// Its device, as the driver it belongs to numbers them.
         given: DeviceId,
     },
     /// The position was never given out by the queue.

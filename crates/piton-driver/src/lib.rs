@@ -1,23 +1,23 @@
 //! The contract between piton and a device driver: no policy, no state.
 //!
 //! # The problem
-//! Pools, streams and copies want to be written once and run on every accelerator. Vendors' interfaces differ
-//! in names, in what they can do and in what they promise. This crate says what piton asks of a device, in
+//! Pools, streams and copies should be written once and run on every accelerator, but vendors' interfaces differ
+//! in names, in what they can do and in what they promise. This crate says what piton asks of a device: as
 //! object-safe traits, with units, ordering, errors and safety on every method.
 //!
 //! # The idea
-//! A [`Driver`] opens [`Device`]s. A device has three things for certain: [`Memory`], [`Queues`] that run
+//! A [`Driver`] opens [`Device`]s. Every device has three things: [`Memory`], [`Queues`] that run
 //! commands in order, and [`Kernels`] to run. Everything else is a *facet*: a method that returns
-//! `Some(&dyn …)` when the device has the ability and `None` when it has not. A caller asks before it calls,
-//! and nothing answers "unimplemented".
+//! `Some(&dyn …)` if the device has the ability and `None` if it has not. So a caller asks before it calls,
+//! and no method answers "unimplemented".
 //!
 //! **A queue is a counter.** Each accepted command gets the next [`Position`], 1, 2, 3, …; the device advances
 //! [`Queue::completed`]. There are no event objects: "is it done", "wait for it", "wake me", "let another
 //! queue wait" all name a queue and a position. CUDA keeps that counter with a stream write into a pinned page,
-//! OpenCL with a marker's callback, Vulkan with a timeline semaphore, AscendCL with an event a flush;
-//! `docs/design/driver-contract.md` goes through the four method by method.
+//! OpenCL with a marker's callback, Vulkan with a timeline semaphore, AscendCL with one event for each flush;
+//! `docs/design/driver-contract.md` goes through the contract method by method for these four.
 //!
-//! # Words
+//! # What to take
 //! | I want to … | take |
 //! |---|---|
 //! | open devices | [`Driver::open`] |
@@ -39,12 +39,12 @@
 //! | see what ran when | [`ExecutionTrace`] |
 //!
 //! # Who promises what
-//! Traits whose answers unsafe code above relies on are `unsafe trait`s: their implementers sign the
-//! `# Safety` section. Methods that let a device touch memory are `unsafe fn`s: their callers sign theirs.
+//! Traits whose answers unsafe code above relies on are `unsafe trait`s: who implements one promises what its
+//! `# Safety` section says. Methods that let a device touch memory are `unsafe fn`s: there, the caller promises.
 //!
 //! # Not here
-//! Caching, retry, choice of routes, waiting strategies: policy lives above. Vendor libraries: backends open
-//! them at run time, below.
+//! Caching, retries, choice of routes, ways of waiting: policy belongs to the crates above. Vendor libraries: the backends
+//! below open them at run time.
 
 mod activity;
 mod address;

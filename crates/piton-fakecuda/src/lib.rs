@@ -1,8 +1,8 @@
 //! A stand-in for NVIDIA's library (`libcuda`), over the simulated device.
 //!
 //! # The problem
-//! `piton-cuda` calls a library that build machines have not. What it calls, in which order, with what, and what it makes of
-//! the answers can be tried all the same.
+//! `piton-cuda` calls a library that build machines do not have. Which functions it calls, in which order, with what arguments, and
+//! what it makes of the answers can be tested all the same.
 //!
 //! # The idea
 //! A shared library that exports the entry points that `piton-cuda` looks up, opened by its path, over what

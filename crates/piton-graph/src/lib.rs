@@ -1,13 +1,13 @@
 //! Graphs of work: captured from streams or built by hand, instantiated once, replayed as one command.
 //!
 //! # The problem
-//! An engine that runs the same hundred kernels a thousand times a second pays for each of them each time: its
-//! arguments are checked and copied, its waits resolved, its place in a ring taken. None of it changes.
+//! An engine that runs the same hundred kernels a thousand times a second pays for each of them every time: its
+//! arguments are checked and copied, its waits resolved, its place in a ring taken, though nothing has changed.
 //!
 //! # The idea
-//! A graph is the work written down once: nodes, and for each the nodes it comes after. Instantiating checks all of
-//! it, drops edges that others imply, lays parameters out, and places the graph's private chunks in one block, those
-//! whose lifetimes are apart over each other. A replay is then *one* command of a stream, whatever the graph's size.
+//! A graph is the work written down once: nodes, and for each node the nodes it comes after. Instantiating checks all of
+//! it, drops edges that others imply, lays out the parameters, and places the graph's private chunks in one block, where chunks
+//! whose lifetimes do not meet share bytes. A replay is then *one* command of a stream, whatever the graph's size.
 //!
 //! ```
 //! use piton_driver::{DeviceId, Driver, FillPattern, NodeWork};
@@ -41,26 +41,26 @@
 //! # }
 //! ```
 //!
-//! # Words
+//! # What to take
 //! | I want to … | take |
 //! |---|---|
 //! | write down what a program submits | [`Stream::begin_capture`](piton_stream::Stream::begin_capture), [`Graph::from_capture`] |
-//! | put nodes together | [`GraphBuilder`], [`NodeId`] |
-//! | run a part if a value says so, or as long as it does | [`GraphBuilder::add_if`], [`GraphBuilder::add_while`] |
+//! | build a graph node by node | [`GraphBuilder`], [`NodeId`] |
+//! | run a part if, or as long as, a value on the device is not zero | [`GraphBuilder::add_if`], [`GraphBuilder::add_while`] |
 //! | have memory that lives within a replay | [`PrivateMemory`], [`PrivateChunk`] |
 //! | make it ready to run | [`Graph::instantiate`], [`Executable`] |
 //! | run it | [`Executable::launch`] |
 //! | run it with other arguments | [`Executable::update`] |
 //!
 //! # Guarantees
-//! - A replay does what the program would have done that was captured: same memory afterwards, whatever order the
-//!   device chooses among nodes that no edge orders.
+//! - A replay leaves memory as the captured program would have left it, whatever order the device chooses among nodes
+//!   that no edge orders.
 //! - Replays of one executable never overlap. An update is for later ones.
 //! - Private memory is given back when the executable and its last replay are gone, and no earlier.
 //!
 //! # Not here
-//! Recording (`piton-stream`), running (the backend). Graphs within graphs. Knowing which buffers are whose: launching
-//! is unsafe, and `piton-buffer` is where it is made safe.
+//! Recording a capture: `piton-stream`. Running a graph: the backend. Graphs within graphs: there are none. Knowing which
+//! buffers a replay may use: launching is unsafe here, and `piton-buffer` makes it safe.
 
 mod builder;
 mod error;

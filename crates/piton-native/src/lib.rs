@@ -1,20 +1,20 @@
 //! What backends over a vendor's library share: how it is opened, and queues that hold back what needs the host.
 //!
 //! # The problem
-//! Vendors' queues run commands in order and say when one has ended. The contract's do more: they wait for semaphores and
-//! host functions, stop exactly at a failure, can be aborted, and tell wakers. Vendors differ in how much of that they can
-//! do, and in what they make of a failure; written once for each of them it would differ as well.
+//! Vendors' queues run commands in order and say when one has ended. The contract's queues do more: they wait for semaphores and
+//! host functions, stop exactly at a failure, can be aborted, and call wakers. Vendors differ in how much of that they can
+//! do, and in what they make of a failure; written anew for each vendor, piton's own behaviour would differ too.
 //!
 //! # The idea
-//! **Only what can run without the host is handed over.** The queue here ([`InOrderQueue`]) is written against six small
+//! **The vendor's queue gets only what can run without the host.** The queue here ([`InOrderQueue`]) is written against six small
 //! traits that a backend implements ([`NativeDevice`] and what belongs to it): a vendor's in-order queue that takes
-//! launches, copies, fills and barriers, and an event for each that says whether it has ended. All else is the host's:
-//! `queue` says how.
+//! launches, copies, fills and barriers, and for each an event that says whether it has ended. Everything else is done by the
+//! host; the module `queue` says how.
 //!
 //! What a vendor's memory, host memory, pages, kernels and streams have in common is written once as well: each facet is a
 //! module with a trait of raw calls that the backend implements, and the contract's calls as functions over it.
 //!
-//! # Words
+//! # What to take
 //! | I want to … | take |
 //! |---|---|
 //! | open a library at run time, or say what was looked for | [`open_library`], [`open_library_with`], [`SearchedLibrary`], [`OpenError`] |

@@ -20,6 +20,10 @@ pub struct SearchedLibrary {
 
 impl fmt::Display for SearchedLibrary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Loaders mostly begin with the name themselves.
+        if self.answer.starts_with(&self.name) {
+            return f.write_str(&self.answer);
+        }
         write!(f, "{}: {}", self.name, self.answer)
     }
 }

@@ -1,16 +1,16 @@
 //! OpenCL devices under piton's driver contract.
 //!
 //! # The problem
-//! The contract was written beside a simulated device of our own. A driver that nobody here wrote keeps it honest, and
+//! The contract was written together with a simulated device of our own. A driver that others wrote keeps it honest, and
 //! OpenCL has one that runs on any machine: pocl, which makes a device of the processor.
 //!
 //! # The idea
-//! **Open at run time, hand over only what the device can do alone.** The vendor's library is looked for when
-//! [`OpenClDriver::open`] is called; that it is not there is an ordinary answer that says what was looked for. Device memory
-//! is shared virtual memory, so an address inside a block is an address, and the pools above sub-allocate. Queues, semaphores
-//! and host functions are those of `piton-native`, over in-order queues of OpenCL.
+//! **Open at run time, and hand the driver only what the device can do without the host.** The vendor's library is looked for when
+//! [`OpenClDriver::open`] is called; if there is none, the answer is an ordinary error that says what was looked for. Device memory
+//! is shared virtual memory, so an address in the middle of a block is an address too, and the pools above can sub-allocate. Queues,
+//! semaphores and host functions are those of `piton-native`, over in-order queues of OpenCL.
 //!
-//! # Words
+//! # What to take
 //! | I want to … | take |
 //! |---|---|
 //! | open the devices of a platform | [`OpenClDriver::open`], [`OpenClConfig`] |
@@ -21,8 +21,8 @@
 //!
 //! # Guarantees
 //! Those of the contract. Failures that the host knows of (a host function's panic, a dependency's failure, an abort) stop
-//! what comes behind them to the letter; a failure that the driver reports is learned of when the driver says so, and what
-//! was handed over behind it may have run.
+//! everything that comes after them. A failure of the device is known only when the driver reports it, and commands that the
+//! driver already had by then may have run.
 //!
 //! # Not here
 //! Virtual memory, sub-devices, graphs, images. `docs/design/opencl.md` says why, and what was measured.

@@ -1,20 +1,20 @@
 //! Finds data races and uses of freed memory across streams, whatever the schedule was.
 //!
 //! # The problem
-//! Two streams use the same bytes, and a wait is missing. Most schedules hide it: the copy was quick, the kernel
-//! came late, the answer is right. It is wrong once a week, elsewhere, and nothing says where.
+//! Two streams use the same bytes, and a wait between them is missing. Most schedules hide it: the copy was quick, the kernel
+//! came late, the answer is right. Once a week it is wrong, on another machine, and nothing says why.
 //!
 //! # The idea
-//! Whether two commands are *ordered* is a matter of the program and not of its schedule: by their order on one
-//! stream, by waits between streams, by signals, by host functions, by what the host waited for before it submitted
+//! Whether two commands are *ordered* depends on the program and not on its schedule. They are ordered by their order on one
+//! stream, by waits between streams, by signals, by host functions, or by what the host waited for before it submitted
 //! the later one. This crate keeps vector clocks of exactly that, and shadow memory with the last uses of each
 //! byte. Two uses that conflict and are not ordered are reported with both places in the program, even if on this
 //! run one had long ended when the other began.
 //!
-//! That is why it has clocks of its own: the timeline's takes what is done for ordered, which is right for reusing
-//! memory and useless for finding a missing wait.
+//! That is why the sanitizer has clocks of its own. The timeline's clock takes work that is done for ordered, which is right for
+//! reusing memory and useless for finding a missing wait.
 //!
-//! # Words
+//! # What to take
 //! | I want to … | take |
 //! |---|---|
 //! | make one | [`Sanitizer::new`], [`SanitizerConfig`] |
@@ -27,15 +27,16 @@
 //! | order what is not seen here | [`Sanitizer::mark`], [`Sanitizer::follow`] |
 //!
 //! # Guarantees
-//! - What is reported is so: no order that the program made ties the two together, with the limits below.
-//! - Of two uses of a byte that conflict in no order, the one looked at later is reported, against the other or
+//! - There are no false reports, within the limits below: of two places that are reported, the program ordered neither before
+//!   the other.
+//! - If two uses of a byte conflict and are not ordered, the one looked at later is reported, against the other or
 //!   against a use that comes after the other.
-//! - Reports do not depend on when work ran, but for what a program decides by asking whether work is done.
+//! - Reports do not depend on when work ran, except where a program itself decides by asking whether work is done.
 //!
 //! # Limits
-//! - The host is one: what one thread waited for, all have. A race between two threads of the program that share a
-//!   buffer without ever meeting is not seen.
-//! - A kernel is taken to use all it could reach, the way its signature says.
+//! - All host threads count as one: what one thread has waited for, all have. A race between two threads of the program that share
+//!   a buffer and never synchronise with each other is not seen.
+//! - A kernel is taken to use everything it could reach, in the way its signature says.
 //! - An event stands for its lane's place, and that place for all waits up to the next command: a wait that needed
 //!   no command and came after the event was recorded counts as if before it.
 //! - Which signal met a wait is not known; see [`Effect::WaitsForSignal`]. Signals from outside are not seen.

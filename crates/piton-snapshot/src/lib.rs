@@ -2,9 +2,9 @@
 //!
 //! # Problem
 //! Programs on PyTorch record what they ask of its allocator with `torch.cuda.memory._record_memory_history()` and dump it
-//! with `_dump_snapshot()`; its viewer, `memory_viz`, shows such dumps. A pool that is to be judged on real programs has
-//! to read them, and one that is to be looked into does well to write them. They are pickles: programs for a little
-//! machine, which in Python may call anything. They come from strangers.
+//! with `_dump_snapshot()`; its viewer, `memory_viz`, shows such dumps. To judge a pool on real programs one has to read them, and
+//! to look into a pool it helps to write them. But the files are pickles: programs for a little machine, which in Python may call
+//! anything, and they come from strangers.
 //!
 //! # Idea
 //! [`pickle`] reads the part of the language that makes plain data, and refuses the rest by name and offset before it does
@@ -16,8 +16,8 @@
 //!
 //! # Guarantees
 //! - Nothing is executed, imported or looked up, whatever the file says.
-//! - Time and memory grow with the length of the file and not with what it says: a value is named twice by two numbers and
-//!   not by two copies, so a small file cannot unfold into a large one, and nothing recurses, however deep it is nested.
+//! - Time and memory grow with the length of the file and not with what it says. A value that is used twice is not copied, so a
+//!   small file cannot unfold into a large one; and nothing recurses, however deeply values are nested.
 //! - No public function panics, whatever it is given.
 //!
 //! # Not here

@@ -1,19 +1,19 @@
 //! What stand-ins for vendors' libraries share.
 //!
 //! # The problem
-//! Backends call libraries that build machines have not. A stand-in is a shared library that exports what one of them looks
-//! up, over the simulated device: it proves what the backend asks, in which order, and what it makes of the answers.
+//! Backends call vendors' libraries, which build machines do not have. A stand-in is a shared library over the simulated device that
+//! exports the functions a backend looks up. It shows what the backend asks, in which order, and what it makes of the answers.
 //!
 //! # The idea
-//! Vendors differ in names, types and codes; what stands behind them is the same. Here are streams and events over queues of
+//! Vendors differ in names, types and codes; what lies behind them is the same. Here are streams and events over queues of
 //! [`piton_sim`] ([`Stream`], [`Event`]), the memory and pages of a context ([`Context`]), handles that are never given out
 //! twice ([`Handles`]), kernels that are found by name ([`kernels`], [`Loaded`]), calls that fail on request ([`Switches`]),
 //! and the macro that exports functions ([`entry_points!`]); and what tests of backends do on any of them ([`trial`]).
 //! Everything is strict where the real libraries are lax.
 //!
 //! # What no stand-in can prove
-//! What the vendor's library does. Its idea of that is the public reference's and ours, and nothing here says how fast
-//! anything is.
+//! What the vendor's library really does. A stand-in does what the public reference says and what we read into it, and nothing
+//! here says how fast anything is.
 
 mod calls;
 mod codes;

@@ -1,14 +1,14 @@
 //! Streams, events and host functions over a driver's queues.
 //!
 //! # The problem
-//! A compute graph wants work to run in several orders at once, to tie them together where they meet, and to
-//! know how far each is, thousands of times a millisecond, without a host thread waiting for any of it.
+//! A compute graph is work in several sequences at once. They must be tied together where they meet, and the program asks
+//! how far each has come, thousands of times a millisecond, without a host thread that waits for any of it.
 //!
 //! # The idea
-//! A [`Stream`] is a lane of the runtime's timeline served by one queue of a device. Position n of the queue is
-//! the n-th seq of the lane, so the queue's own counter is the lane's: there is no second set of books, and an
-//! [`Event`] is a number. A stream that waits for an event asks the timeline whether it is ordered after it
-//! already, and only if not does the device get a command.
+//! A [`Stream`] is a lane of the runtime's timeline, served by one queue of a device. Position n of the queue is
+//! the n-th place (`seq`) of the lane, so the queue's own counter is also the lane's: nothing is counted twice, and an
+//! [`Event`] is just such a number. A stream that is to wait for an event first asks the timeline whether it comes after it
+//! anyway; only if it does not, the device gets a command.
 //!
 //! ```
 //! use piton_driver::{DeviceId, Driver};
@@ -34,13 +34,13 @@
 //! # }
 //! ```
 //!
-//! # Words
+//! # What to take
 //! | I want to … | take |
 //! |---|---|
 //! | make streams | [`Streams::create`], [`StreamOptions`] |
 //! | run a kernel, copy, fill | [`Stream::launch`] and its like; [`Command`] with [`Stream::submit`] |
 //! | submit much from one thread, without locks | [`Stream::writer`], [`Writer`] |
-//! | run a command behind places of other streams, with all its waits or not at all | [`Stream::submit_behind`] |
+//! | run a command after places on other streams, submitted with all its waits or not at all | [`Stream::submit_behind`] |
 //! | submit without blocking the thread | [`Stream::try_submit`], [`Stream::submit_async`] |
 //! | run a host function in order | [`Stream::call_host`] |
 //! | remember a place | [`Stream::now`], [`Stream::record`], [`Stream::record_timed`] |
@@ -57,12 +57,13 @@
 //! | know what failed | [`Stream::failure`], [`StreamFailure`] |
 //!
 //! # Guarantees
-//! - A wait that is left out means the same as one that is made: its point is done without failure, or ordered
-//!   before through a wait that was made.
-//! - What is reported done has ended on the device, and the host sees what it wrote. A failure is reported only
-//!   once the work has ended too, so memory may be freed on either answer.
-//! - Nothing accepted is lost: a dropped stream's work runs, its events answer, its queue goes when it has drained.
-//! - The forms that block hold no lock, and refuse to wait for their own stream inside its host functions.
+//! - A wait is left out only where it would change nothing: its point is done without failure, or comes before already,
+//!   through a wait that was made.
+//! - Work that is reported done has ended on the device, and the host sees what it wrote. A failure is reported only
+//!   after the work has ended as well, so memory may be freed on either answer.
+//! - Nothing accepted is lost: the work of a dropped stream still runs, its events still answer, and its queue goes away when it is
+//!   empty.
+//! - Calls that block hold no lock while they do, and refuse to wait for their own stream inside its host functions.
 //! - In a fork of the process nothing here waits for a thread that stayed behind: what is known without a lock is
 //!   answered, what is not is refused with [`StreamError::Forked`], and destructors leave what they have where it is.
 //!   A stream that was being captured when the process forked is the exception: leave it alone.
@@ -76,8 +77,8 @@
 //! No lock is held while user code runs or a queue handle is dropped, since that may call into the driver.
 //!
 //! # Not here
-//! Pools and who may reuse a block (the timeline answers, the allocators ask). Routes of copies. The engine that
-//! runs commands. What is made of a capture: `piton-graph`.
+//! Pools, and who may reuse a block: the allocators ask the timeline. Routes of copies: `piton-transfer`. Running commands: the
+//! backend. Turning a capture into a graph: `piton-graph`.
 
 mod admission;
 mod behind;

@@ -11,20 +11,20 @@
 //! | I want to … | take |
 //! |---|---|
 //! | count or publish | [`atomic`] |
-//! | exclude others | [`Mutex`], [`Condvar`] |
-//! | exclude others for a few dozen instructions | [`Brief`] |
+//! | have one thread at a time | [`Mutex`], [`Condvar`] |
+//! | have one thread at a time for a few dozen instructions | [`Brief`] |
 //! | read or write a word of a device's memory | [`foreign`] |
 //! | have several processes raise a number and sleep on it | [`SharedNumber`] |
 //! | hand out memory that a protocol guards | [`UnsafeCell`] |
 //! | start a thread | [`thread`] |
-//! | keep two counters off one cache line | [`CachePadded`] |
-//! | have a line here before it is written | [`prefetch_for_write`] |
+//! | keep two counters on different cache lines | [`CachePadded`] |
+//! | fetch a cache line before it is written | [`prefetch_for_write`] |
 //! | order two threads at the cost of the rarer one | [`light_fence`], [`heavy_fence`] |
 //! | know a fork from the process it came from | [`ForkMark`], [`WipedFlag`] |
 //! | prove a protocol | [`model`] |
 //!
-//! Reference counts that guard nothing but lifetime are `std::sync::Arc` everywhere: its handles cross
-//! crate boundaries, and its own ordering is not what piton's models are about.
+//! Reference counts that guard nothing but a lifetime are `std::sync::Arc` everywhere: its handles cross
+//! crate boundaries, and piton's models are not about its own ordering.
 //!
 //! The switch is `cfg(loom)` alone. A dependency is never built with `cfg(test)`, so a door that also asked
 //! for `test` would hand std primitives to the model.

@@ -7,10 +7,10 @@
 //!
 //! # The idea
 //! A *lane* is one in-order sequence of work: a stream. It has two numbers that only grow: how much was
-//! submitted and how much is done. A [`Timepoint`] is a place on a lane. A [`Frontier`] is a few of them, one a
-//! lane. Every question above is a comparison of integers.
+//! submitted and how much is done. A [`Timepoint`] is a place on a lane. A [`Frontier`] is a few timepoints, at most one on each
+//! lane. Every question above becomes a comparison of integers.
 //!
-//! # Words
+//! # What to take
 //! | I want to … | take |
 //! |---|---|
 //! | number the lanes of a program | [`Timeline::register`] |
@@ -22,10 +22,10 @@
 //! | ask again and again how far a lane's slot has come | [`Timeline::watch`] |
 //!
 //! # Guarantees
-//! - A timepoint that was once complete is complete for ever. A stale one, of a lane that ended, is complete
-//!   and never names work of the lane that took its slot: numbers go on growing where the old lane stopped.
+//! - A timepoint that is complete stays complete for ever. So is one of a lane that has ended, and it never names work of
+//!   the lane that took over its slot: numbers go on growing where the old lane stopped.
 //! - [`Timeline::is_complete`] returning true happens after everything that preceded the completion.
-//! - The clock never claims an order that is not there; it may miss one that is.
+//! - The clock, which says what is ordered before what, never claims an order that is not there; it may miss one that is.
 //!
 //! # Not here
 //! Devices, waiting, waking: a lane's completions come from a [`Progress`] or from whoever calls

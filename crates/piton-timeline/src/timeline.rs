@@ -164,16 +164,7 @@ impl Timeline {
         WaitNeed::Wait(point)
     }
 
-    /// Notes that `lane` has enqueued a wait for `point`: its submissions after `after` are ordered behind it,
-    /// and behind what `point` was itself ordered after. A lane that ended learns nothing.
-    ///
-    /// Allocates nothing, but for two tables that a lane's clock gets once: a small one when it first replaces what it
-    /// knew, and one of a kilobyte when it first knows of more than sixteen others.
-    pub fn note_wait(&self, lane: LaneId, point: Timepoint, after: Timepoint) {
-        self.note(lane, || self.slot(lane.index), point, after);
-    }
-
-    /// As [`note_wait`](Self::note_wait), for a lane whose slot `waiter` finds.
+    /// What [`Lane::note_wait`] says, for a lane whose slot `waiter` finds.
     #[inline]
     pub(crate) fn note<'a>(
         &'a self,
@@ -408,7 +399,7 @@ mod loom_tests {
             drop(ended);
             let tenant = timeline.register(None).unwrap();
             assert_eq!(tenant.id().index, stale.index);
-            timeline.note_wait(tenant.id(), pending, tenant.now());
+            tenant.note_wait(pending, tenant.now());
             assert_eq!(asker.join().unwrap(), WaitNeed::Wait(pending));
         });
     }
@@ -446,7 +437,7 @@ mod loom_tests {
                 })
             };
             enqueued.store(1, Ordering::Relaxed);
-            timeline.note_wait(taker.id(), uses.points()[0], taker.now());
+            taker.note_wait(uses.points()[0], taker.now());
             asker.join().unwrap();
             drop(device.join().unwrap());
         });

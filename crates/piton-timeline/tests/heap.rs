@@ -20,12 +20,12 @@ fn lanes(timeline: &Arc<Timeline>, count: usize) -> Vec<Lane> {
 }
 
 /// Each waits for the next in turn, in places that nobody has waited for, so that every lane comes to know of all.
-fn cross(timeline: &Timeline, lanes: &[Lane], places: Range<u64>) {
+fn cross(lanes: &[Lane], places: Range<u64>) {
     for n in places {
         for (at, lane) in lanes.iter().enumerate() {
             let point = lanes[(at + 1) % lanes.len()].at(n);
             assert_eq!(lane.wait_need(point), WaitNeed::Wait(point));
-            timeline.note_wait(lane.id(), point, lane.at(n));
+            lane.note_wait(point, lane.at(n));
             assert_eq!(lane.wait_need(point), WaitNeed::Ordered);
         }
     }
@@ -37,8 +37,8 @@ fn a_wait_between_lanes_that_know_each_other_allocates_nothing() {
         let timeline = Timeline::new();
         let lanes = lanes(&timeline, count);
         // Tables of a clock are made once, when they are first needed.
-        cross(&timeline, &lanes, 1..100);
-        let asked = during(|| cross(&timeline, &lanes, 100..200));
+        cross(&lanes, 1..100);
+        let asked = during(|| cross(&lanes, 100..200));
         assert_eq!(asked, Asked::NOTHING, "{count} lanes");
     }
 }

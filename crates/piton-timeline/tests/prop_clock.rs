@@ -213,9 +213,9 @@ fn order_reaches_through_a_lane_in_between() {
     let timeline = Timeline::new();
     let [a, b, c] = std::array::from_fn(|_| timeline.register(None).unwrap());
     let first = a.submit(1);
-    timeline.note_wait(b.id(), first, b.now());
+    b.note_wait(first, b.now());
     let second = b.submit(1);
-    timeline.note_wait(c.id(), second, c.now());
+    c.note_wait(second, c.now());
     assert_eq!(timeline.wait_need(c.id(), first), WaitNeed::Ordered);
     assert_eq!(
         timeline.wait_need(a.id(), second),
@@ -230,9 +230,9 @@ fn a_wait_made_after_a_point_says_nothing_of_the_point() {
     let [a, b, c] = std::array::from_fn(|_| timeline.register(None).unwrap());
     let first = a.submit(1);
     let before = b.submit(1);
-    timeline.note_wait(b.id(), first, b.now());
+    b.note_wait(first, b.now());
     b.submit(2);
-    timeline.note_wait(c.id(), before, c.now());
+    c.note_wait(before, c.now());
     assert_eq!(timeline.wait_need(c.id(), first), WaitNeed::Wait(first));
 }
 
@@ -246,7 +246,7 @@ fn an_ended_lane_is_ordered_after_nothing_that_its_slot_has_learnt_since() {
     drop(ended);
     let tenant = timeline.register(None).unwrap();
     assert_eq!(tenant.id().index, ended_id.index);
-    timeline.note_wait(tenant.id(), pending, tenant.now());
+    tenant.note_wait(pending, tenant.now());
     assert_eq!(
         timeline.wait_need(ended_id, pending),
         WaitNeed::Wait(pending)

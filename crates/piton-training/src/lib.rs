@@ -1,16 +1,16 @@
 //! The kernels of the demonstration's training, in every language that a backend takes.
 //!
 //! # The problem
-//! `piton demo` trains the same network on devices of any kind, and a stand-in for a vendor's library runs it too, though it
-//! cannot run the vendor's code. So what the kernels do stands in one place, below the command and the stand-ins.
+//! `piton demo` trains the same network on devices of any kind. A stand-in for a vendor's library runs it too, though it
+//! cannot run the vendor's code. So the kernels are defined in one place, below both the command and the stand-ins.
 //!
 //! # The idea
 //! Every kernel runs over a grid of blocks, each of which owns some rows (or elements) of the result and writes no
-//! others. How the work is divided stands in a struct of *tiling data*, passed by value through the device's parameter
-//! store, as kernels of real accelerators have it. Matrices are row by row; a layer's parameters are its weights, a row
-//! per input, with the biases as one row more.
+//! others. A struct of *tiling data* says how the work is divided; it is passed by value through the device's parameter
+//! store, as for kernels of real accelerators. Matrices are stored row by row; a layer's parameters are its weights, one row
+//! per input, and one more row with the biases.
 //!
-//! # Words
+//! # What to take
 //! | I want … | take |
 //! |---|---|
 //! | what each kernel takes, on every backend | [`signatures`] and the tilings |

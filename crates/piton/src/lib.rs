@@ -2,7 +2,8 @@
 //!
 //! The layer between a compute-graph engine and a device driver: it pools device memory, pools page-locked host
 //! memory, runs prioritised streams over hardware queues, and routes copies between devices by topology.
-//! It runs anywhere on simulated devices, and on real drivers behind the same contract.
+//! It runs anywhere on simulated devices, and on real drivers behind the same contract. A [`Runtime`] opens the devices of one
+//! driver; everything else is made from it.
 //!
 //! ```
 //! use piton::{Grid, Runtime, sim};
@@ -29,15 +30,15 @@
 //! let device = runtime.device(0)?;
 //! let saxpy = device.load("vector")?.kernel("saxpy")?;
 //!
-//! // Two streams. Nothing below waits on the host before `read`, and no event is needed: the buffers
-//! // know who uses them, so `compute` starts when `upload` has written `x` and `y`.
+//! // Two streams. The host waits for nothing before `read`, and no event is needed: the buffers remember
+//! // who uses them, so `compute` starts when `upload` has written `x` and `y`.
 //! let (upload, compute) = (device.stream("upload")?, device.stream("compute")?);
 //! let mut x = upload.allocate::<f32>(1024)?;
 //! let mut y = upload.allocate::<f32>(1024)?;
 //! upload.write(&mut x, &[2.0; 1024])?;
 //! upload.fill(&mut y, 1.0)?;
 //! compute.launch(&saxpy, Grid::linear(4)).write(&mut y).read(&x).value(3.0_f32).submit()?;
-//! drop(x); // freed in stream order, behind the kernel that reads it
+//! drop(x); // freed in stream order: after the kernel that reads it
 //! assert_eq!(compute.read(&y)?, vec![7.0; 1024]);
 //!
 //! // The result moves to another device by the best route between the two.
@@ -49,7 +50,7 @@
 //! # }
 //! ```
 //!
-//! Streams wait for values in memory, and what hangs is told and ended:
+//! Streams can wait for values in device memory, and a watchdog reports and ends work that hangs:
 //!
 //! ```
 //! use piton::{Comparison, OnExpiry, Runtime};
@@ -83,18 +84,18 @@
 //! # }
 //! ```
 //!
-//! # Words
+//! # What to take
 //! | I want to … | take |
 //! |---|---|
 //! | open devices | [`Runtime::simulated`], [`Runtime::new`], [`RuntimeConfig`] |
 //! | run work in order | [`Device::stream`], [`Stream`] |
 //! | hold elements on a device | [`Stream::allocate`], [`DeviceBuffer`] |
-//! | hold elements the device copies by itself | [`Device::pinned`], [`PinnedBuffer`] |
-//! | have kernels use such elements where they are | [`PinnedBuffer::into_view`], [`HostView`], [`Stream::take_back`] |
+//! | hold elements in page-locked host memory, which the device copies by itself | [`Device::pinned`], [`PinnedBuffer`] |
+//! | have kernels use page-locked elements in place, without a copy | [`PinnedBuffer::into_view`], [`HostView`], [`Stream::take_back`] |
 //! | launch a kernel | [`Device::load`], [`Module::kernel`], [`Stream::launch`] |
 //! | copy, and wait or `.await` | [`Stream::copy_to_device`], [`Stream::copy_to_host`], [`Transfer`] |
 //! | copy between devices | [`Stream::copy_peer`], [`Runtime::routes`], [`RuntimeConfig::transfers`] |
-//! | give a copy more of the links it shares | [`Stream::copy_peer_weighing`], [`CopyWeight`] |
+//! | give a copy a larger share of the links it shares with others | [`Stream::copy_peer_weighing`], [`CopyWeight`] |
 //! | know which links failed, end copies that hang | [`Runtime::incidents`], [`Runtime::check_copies`] |
 //! | measure what copies between devices reach | [`Runtime::calibrate`], [`TransferConfig::measuring`] |
 //! | order streams by hand, time them | [`Stream::record`], [`Stream::wait`], [`Event`] |
@@ -109,19 +110,22 @@
 //! | notice work that hangs, and end it | [`Runtime::watchdog`], [`Watchdog`] |
 //! | see what ran when, in Perfetto | [`Device::start_trace`], [`Device::finish_trace`], [`write_chrome_trace`] |
 //! | keep memory to a part of a program, or to a graph | [`Device::private_pool`], [`Stream::allocate_from`], [`GraphRecorder::keep_scratch_in`] |
-//! | let the device have a sleeping program's pages, and keep addresses and contents | [`Stream::suspend`], [`Stream::resume`] |
-//! | give idle memory back, at once or beside the work | [`DevicePool::trim`](piton_alloc::DevicePool::trim) and [`shrink_to`](piton_alloc::DevicePool::shrink_to) of [`Device::memory`] |
+//! | lend the pages of a sleeping program back to the device, keeping addresses and contents | [`Stream::suspend`], [`Stream::resume`] |
+//! | give idle memory back to the device | [`DevicePool::trim`](piton_alloc::DevicePool::trim) and [`shrink_to`](piton_alloc::DevicePool::shrink_to) of [`Device::memory`] |
 //! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
+//! | look at a memory pool in PyTorch's viewer | [`Runtime::memory_snapshot`], [`MemorySnapshot`] |
+//! | free caches of mine when a device is full | [`DevicePool::on_out_of_memory`], [`FullNow`] |
+//! | have something of a crate below that is not re-exported | [`crates`] |
 //!
 //! # Guarantees
-//! Safe code cannot free, reuse, move or read memory under work that uses it, nor race two streams over a
-//! buffer, nor lose device work: buffers remember who uses them, and host memory moves into the copies that use
+//! Safe code cannot free, reuse, move or read memory while work still uses it, cannot let two streams race over a
+//! buffer, and cannot lose device work: buffers remember who uses them, and host memory moves into the copies that use
 //! it. Bad input of any kind is a typed error that names the value and the limit. This crate has no unsafe code;
-//! `docs/unsafe.md` lists where it is and why.
+//! `docs/unsafe.md` lists where in piton there is some, and why.
 //!
 //! # Not here
-//! Operators, graphs of tensors, automatic differentiation: that is the engine on top. Each part can be had by
-//! itself: the crates below are `piton-alloc`, `piton-pinned`, `piton-stream`, `piton-topology` and their like.
+//! Operators, graphs of tensors, automatic differentiation: they belong to the engine on top. Each part of piton can also be used
+//! by itself: `piton-alloc`, `piton-pinned`, `piton-stream`, `piton-topology` and the others are crates of their own.
 
 #![forbid(unsafe_code)]
 
@@ -129,6 +133,7 @@ mod calibration;
 mod config;
 mod device;
 mod error;
+mod memory_snapshot;
 mod runtime;
 mod simulated;
 mod topology;
@@ -136,40 +141,51 @@ mod topology;
 pub use config::{Devices, RuntimeConfig};
 pub use device::{Device, Module};
 pub use error::RuntimeError;
+pub use memory_snapshot::memory_snapshot;
 pub use runtime::Runtime;
 
-pub use piton_alloc::{MemoryPoolConfig, PoolLimit, PoolStats};
+pub use piton_alloc::{
+    AddressLookup, AllocError, ConfigError, CrossLane, DevicePool, ExactBlocks, FullNow,
+    MemoryPoolConfig, PoolLimit, PoolSnapshot, PoolStats, VirtualAddressing,
+};
 pub use piton_buffer::{
-    BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphLaunch,
-    GraphRecorder, GraphSlice, GraphSliceMut, HostView, KeptIn, KernelLaunch, LentBuffer,
-    PinnedBuffer, PrivatePool, ReadyGraph, Replay, ResumeFailed, ScratchBuffer, Stream,
-    SuspendFailed, SuspendedBuffers, Transfer, TransferFailed, Word,
+    BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphError,
+    GraphLaunch, GraphRecorder, GraphSlice, GraphSliceMut, HostView, KeptIn, KernelLaunch,
+    LentBuffer, LoadedKernel as Kernel, NodeId, PinnedBuffer, PrivatePool, ReadyGraph, Replay,
+    ResumeFailed, ScratchBuffer, Stream, SuspendFailed, SuspendedBuffers, Transfer, TransferFailed,
+    Word,
 };
 pub use piton_driver::{
-    Comparison, ComputeUnitSet, DeviceId, DeviceInfo, DriverError, ErrorKind, ExecutionRecord,
-    ExportedSemaphore, Grid, HardwareQueue, Locking, ModuleImage, OnFailure, Operation, Placement,
-    Priority, WaitOutcome,
+    Comparison, ComputeUnitSet, DeviceId, DeviceInfo, DevicePtr, DriverError, ErrorKind,
+    ExecutionRecord, ExportedSemaphore, Grid, HardwareQueue, Locking, ModuleImage, OnFailure,
+    Operation, Placement, Priority, WaitOutcome,
 };
 pub use piton_pinned::{
-    HostPages, PinnedClassStats, PinnedError, PinnedPoolConfig, PinnedStats, PinnedThreadStats,
-    Refused,
+    HostPages, PinnedClassStats, PinnedError, PinnedPool, PinnedPoolConfig, PinnedStats,
+    PinnedThreadStats, Refused,
 };
 pub use piton_sanitizer::{
     Action, Hazard, Report, Response, Sanitizer, SanitizerConfig, Site, Space,
 };
+pub use piton_snapshot::Snapshot as MemorySnapshot;
 pub use piton_stream::{
     Completion, Doing, Event, Expiry, LaneActivity, LaneDump, OnExpiry, Semaphore, StreamError,
     StreamFailure, StreamName, StreamOptions, Submission, Waited, WaitsFor, Watchdog,
     WatchdogThread, WhenFull,
 };
-pub use piton_topology::{Machine, RouteKind};
+pub use piton_topology::{Calibration, Machine, RouteKind, Router};
 pub use piton_trace::{DeviceTrace, Written, write_chrome as write_chrome_trace};
 pub use piton_transfer::{
     Compared, CopyWeight, Incident, Leg, NamedLink, Reason, RouteUse, TransferConfig, TransferError,
 };
 
-/// A kernel loaded on a device. A cheap handle.
-pub type Kernel = std::sync::Arc<dyn piton_driver::Kernel>;
+/// The crates below, whole and in the versions this one is made with: for what is not re-exported here.
+pub mod crates {
+    pub use {
+        piton_alloc, piton_buffer, piton_driver, piton_pinned, piton_sanitizer, piton_sim,
+        piton_snapshot, piton_stream, piton_topology, piton_trace, piton_transfer,
+    };
+}
 
 /// Simulated devices: their configuration, their kernels, their faults.
 pub mod sim {

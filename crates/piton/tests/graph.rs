@@ -10,9 +10,13 @@ use piton::{
     sim::{ScheduleOrder, SimConfig},
 };
 use proptest::prelude::*;
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 use support::{check, runtime, sanitized, small_devices};
 
@@ -296,6 +300,77 @@ fn scratch_memory_of_another_graph_is_refused() {
         first.scratch::<u32>(0),
         Err(BufferError::InvalidLength { .. })
     ));
+}
+
+/// A body that takes what it was lent away takes the list of what replays must be given with it.
+#[test]
+fn a_graph_whose_body_did_not_end_as_it_should_is_never_ready() {
+    let bench = Bench::new(runtime(small_devices(1)));
+    let stream = bench.stream("s");
+    let flag = bench.buffer(&stream, 1);
+    let broken = |body: &mut dyn FnMut(&mut GraphRecorder) -> Result<(), BufferError>| {
+        let mut buffer = bench.buffer(&stream, 1);
+        let mut graph = bench.device.graph();
+        graph.fill(&mut buffer, 7).unwrap();
+        let condition = graph.condition(&flag).unwrap();
+        let recorded = catch_unwind(AssertUnwindSafe(|| graph.run_if(&condition, &mut *body)));
+        assert!(!matches!(recorded, Ok(Ok(_))), "{recorded:?}");
+        // A body that is as it should be does not mend it.
+        graph.run_if(&condition, |_| Ok(())).unwrap();
+        let finished = graph.finish(&stream);
+        assert!(matches!(finished, Err(BufferError::BrokenGraph)));
+    };
+    let mut other = bench.device.graph();
+    broken(&mut |body| {
+        mem::swap(body, &mut other);
+        Ok(())
+    });
+    broken(&mut |_| Err(BufferError::OtherRuntime));
+    broken(&mut |_| panic!("on purpose"));
+    broken(&mut |body| {
+        let condition = body.condition(&flag)?;
+        let _refused = body.run_if(&condition, |_| Err(BufferError::OtherRuntime));
+        Ok(())
+    });
+    let stolen = other.finish(&stream).unwrap();
+    assert_eq!(
+        stolen.node_count(),
+        0,
+        "what was stolen is a graph of its own"
+    );
+    check(&bench.runtime);
+}
+
+/// Two recorders that were taken out of bodies of one graph are two lists all the same.
+#[test]
+fn recorders_of_one_graph_are_told_apart() {
+    let bench = Bench::new(runtime(small_devices(1)));
+    let stream = bench.stream("s");
+    let flag = bench.buffer(&stream, 1);
+    let mut graph = bench.device.graph();
+    let condition = graph.condition(&flag).unwrap();
+    let mut steal = || {
+        let mut stolen = bench.device.graph();
+        let body = |body: &mut GraphRecorder| {
+            mem::swap(body, &mut stolen);
+            Ok(())
+        };
+        assert!(graph.run_if(&condition, body).is_err());
+        stolen
+    };
+    let (mut first, mut second) = (steal(), steal());
+    let mut buffer = bench.buffer(&stream, 1);
+    first.fill(&mut buffer, 7).unwrap();
+    let exchanged = first.run_if(&condition, |body| {
+        mem::swap(body, &mut second);
+        Ok(())
+    });
+    assert!(matches!(exchanged, Err(BufferError::BrokenGraph)));
+    assert!(matches!(
+        first.finish(&stream),
+        Err(BufferError::BrokenGraph)
+    ));
+    check(&bench.runtime);
 }
 
 #[test]

@@ -93,17 +93,17 @@ fn a_module_is_loaded_once_until_it_is_registered_anew_or_unloaded() {
     let device = runtime.device(0).unwrap();
     let kernel = |name| device.load("test").unwrap().kernel(name).unwrap();
     let first = kernel("add");
-    assert!(Arc::ptr_eq(&first, &kernel("add")));
+    assert!(Arc::ptr_eq(first.raw(), kernel("add").raw()));
     let other = runtime.device(1).unwrap().load("test").unwrap();
     assert!(
-        !Arc::ptr_eq(&first, &other.kernel("add").unwrap()),
+        !Arc::ptr_eq(first.raw(), other.kernel("add").unwrap().raw()),
         "each device has its own"
     );
     runtime.register(module()).unwrap();
     let second = kernel("add");
-    assert!(!Arc::ptr_eq(&first, &second));
+    assert!(!Arc::ptr_eq(first.raw(), second.raw()));
     device.unload_modules();
-    assert!(!Arc::ptr_eq(&second, &kernel("add")));
+    assert!(!Arc::ptr_eq(second.raw(), kernel("add").raw()));
     runtime.register(SimModule::new("test")).unwrap();
     assert!(
         device.load("test").unwrap().kernel("add").is_err(),

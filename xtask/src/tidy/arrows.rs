@@ -121,6 +121,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "piton-pinned",
             "piton-sanitizer",
             "piton-sim",
+            "piton-snapshot",
             "piton-stream",
             "piton-sync",
             "piton-timeline",

@@ -204,7 +204,7 @@ impl World {
         let behind = self.clocks[point.lane.index as usize][submitted].clone();
         join(&mut self.seen[lane], &behind);
         let after = self.lanes[lane].now();
-        self.timeline.note_wait(self.lanes[lane].id(), point, after);
+        self.lanes[lane].note_wait(point, after);
     }
 
     /// Completes a share of a lane's submissions, and whatever they are ordered behind.

@@ -2,11 +2,11 @@
 
 use super::{GraphRecorder, GraphSlice, GraphSliceMut};
 use crate::{
-    BufferError, HostView,
+    BufferError, HostView, LoadedKernel,
     arguments::{Arguments, INLINE_ARGUMENTS, Named},
 };
 use bytemuck::Pod;
-use piton_driver::{Access, Grid, Kernel, NodeWork};
+use piton_driver::{Access, Grid, NodeWork};
 use piton_graph::NodeId;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct GraphLaunch<'a> {
     recorder: &'a mut GraphRecorder,
-    kernel: &'a Arc<dyn Kernel>,
+    kernel: &'a LoadedKernel,
     grid: Grid,
     arguments: Arguments<'a>,
     /// Whether all scratch memory is the graph's own.
@@ -27,7 +27,7 @@ pub struct GraphLaunch<'a> {
 impl<'a> GraphLaunch<'a> {
     pub(super) fn new(
         recorder: &'a mut GraphRecorder,
-        kernel: &'a Arc<dyn Kernel>,
+        kernel: &'a LoadedKernel,
         grid: Grid,
     ) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl<'a> GraphLaunch<'a> {
         self.owns_all?;
         let packed = self.arguments.pack(self.kernel.signature())?;
         let work = NodeWork::Launch {
-            kernel: Arc::clone(self.kernel),
+            kernel: Arc::clone(self.kernel.raw()),
             grid: self.grid,
             arguments: packed.bytes.as_slice().into(),
             extents: packed.extents.as_slice().into(),

@@ -4,18 +4,18 @@
 //! 1. `records` holds, for each memory named so far (by its first byte), the nodes whose uses of it later nodes of
 //!    this list must come after.
 //! 2. `needs` holds every buffer and host view that a node names, bodies' included, with the strongest access; scratch memory is the
-//!    graph's own and is not in it.
+//!    graph's own and is not in it. Not so once the recorder `is_broken`: then it is never finished.
 
 use super::{GraphCondition, GraphLaunch, GraphSlice, GraphSliceMut, ReadyGraph, ScratchBuffer};
 use crate::{
-    BufferError, DeviceContext, PrivatePool, Stream,
+    BufferError, DeviceContext, LoadedKernel, PrivatePool, Stream,
     arguments::{Holder, Named},
     copy::{check_lengths, pattern},
     stream::size_in_bytes,
 };
 use bytemuck::Pod;
 use piton_alloc::DevicePool;
-use piton_driver::{Access, DevicePtr, DeviceRange, FillPattern, Grid, Kernel, NodeWork};
+use piton_driver::{Access, DevicePtr, DeviceRange, FillPattern, Grid, NodeWork};
 use piton_graph::{GraphBuilder, NodeId, PrivateMemory};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
@@ -51,6 +51,10 @@ pub struct GraphRecorder {
     /// A node that everything later comes after.
     divide: Option<NodeId>,
     since: Vec<NodeId>,
+    /// Which list of nodes this is: a body may put another recorder in the place of the one it was lent.
+    list: Arc<()>,
+    /// Whether a body did not end as it should, so that what it was lent may be lost.
+    is_broken: bool,
 }
 
 impl GraphRecorder {
@@ -73,6 +77,8 @@ impl GraphRecorder {
             records: BTreeMap::new(),
             divide: None,
             since: Vec::new(),
+            list: Arc::default(),
+            is_broken: false,
         }
     }
 
@@ -97,7 +103,7 @@ impl GraphRecorder {
     }
 
     /// Starts putting together a launch of `kernel` over `grid` blocks.
-    pub fn launch<'a>(&'a mut self, kernel: &'a Arc<dyn Kernel>, grid: Grid) -> GraphLaunch<'a> {
+    pub fn launch<'a>(&'a mut self, kernel: &'a LoadedKernel, grid: Grid) -> GraphLaunch<'a> {
         GraphLaunch::new(self, kernel, grid)
     }
 
@@ -189,7 +195,9 @@ impl GraphRecorder {
     /// all later ones.
     ///
     /// # Errors
-    /// As [`copy`](Self::copy), and what `body` returns; then the graph is of no more use.
+    /// As [`copy`](Self::copy), and what `body` returns; [`BrokenGraph`](BufferError::BrokenGraph) where `body` puts
+    /// another recorder in the place of the one it is lent. After an error or a panic of `body` the graph is of no more use:
+    /// [`finish`](Self::finish) refuses it.
     #[track_caller]
     pub fn run_if(
         &mut self,
@@ -222,6 +230,8 @@ impl GraphRecorder {
     ) -> Result<NodeId, BufferError> {
         self.owns(Some(&condition.graph))?;
         let (condition, after) = (condition.at, self.everything());
+        // Until the body has given back what it was lent, whichever way it ends.
+        let was_broken = mem::replace(&mut self.is_broken, true);
         let Self {
             shared, builder, ..
         } = self;
@@ -237,6 +247,7 @@ impl GraphRecorder {
         if let Some(error) = refused {
             return Err(error);
         }
+        self.is_broken = was_broken;
         self.divide_at(node);
         Ok(node)
     }
@@ -245,9 +256,13 @@ impl GraphRecorder {
     ///
     /// # Errors
     /// [`Graph`](BufferError::Graph) with the node that the device refuses, or where it has no graphs;
-    /// [`Memory`](BufferError::Memory); [`OtherDevice`](BufferError::OtherDevice).
+    /// [`Memory`](BufferError::Memory); [`OtherDevice`](BufferError::OtherDevice); [`BrokenGraph`](BufferError::BrokenGraph)
+    /// if a body of it failed.
     #[track_caller]
     pub fn finish(self, stream: &Stream) -> Result<ReadyGraph, BufferError> {
+        if self.is_broken {
+            return Err(BufferError::BrokenGraph);
+        }
         let Shared {
             context,
             pool,
@@ -374,7 +389,8 @@ enum Repeats {
     Yes,
 }
 
-/// Records a body into `inner`. What a refused body has left there is lost with the graph.
+/// Records a body into `inner`. What a body that is refused, or that leaves another recorder behind, has recorded is lost
+/// with the graph.
 fn nested(
     shared: &mut Shared,
     inner: &mut GraphBuilder,
@@ -390,10 +406,14 @@ fn nested(
     };
     let mut recorder = GraphRecorder::over(lent);
     recorder.builder = mem::take(inner);
-    let outcome = body(&mut recorder);
+    let list = Arc::clone(&recorder.list);
+    body(&mut recorder)?;
+    if recorder.is_broken || !Arc::ptr_eq(&list, &recorder.list) {
+        return Err(BufferError::BrokenGraph);
+    }
     *inner = recorder.builder;
     *shared = recorder.shared;
-    outcome
+    Ok(())
 }
 
 /// What names a piece of memory in `records`.

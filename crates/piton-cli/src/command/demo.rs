@@ -214,11 +214,11 @@ fn failure(error: DemoError) -> Failure {
 fn announcement(options: &DemoOptions) -> String {
     let config = &options.config;
     let images = quantity::count(config.batch_per_device as u64);
+    let kind = format!("{} device", options.backend.as_str());
     format!(
-        "training a 64-64-32-10 network on 1437 handwritten digits: {} {} devices, {} steps of {images} images each",
-        config.devices,
-        options.backend.as_str(),
-        config.steps
+        "training a 64-64-32-10 network on 1437 handwritten digits: {}, {} of {images} images on each device",
+        quantity::counted(config.devices as u64, &kind),
+        quantity::counted(config.steps as u64, "step"),
     )
 }
 
@@ -300,8 +300,8 @@ fn route_lines(outcome: &Outcome) -> Vec<String> {
     }
     let line = |(kind, (copies, bytes, pairs)): (piton::RouteKind, (u64, u64, u64))| {
         let (copies, bytes) = (quantity::count(copies), quantity::bytes(bytes));
-        let word = if pairs == 1 { "pair" } else { "pairs" };
-        format!("copies          {copies} between devices {kind}, {bytes}, {pairs} {word}")
+        let pairs = quantity::counted(pairs, "pair");
+        format!("copies          {copies} between devices {kind}, {bytes}, {pairs}")
     };
     kinds.into_iter().map(line).collect()
 }
@@ -319,7 +319,7 @@ fn pool_lines(outcome: &Outcome) -> Vec<String> {
             quantity::count(sum(piton::PoolStats::source_calls))
         ),
         format!(
-            "                peak {} live, {} held: {} waste",
+            "                peak {} live, {} held of the devices, {} of it idle",
             quantity::bytes(live),
             quantity::bytes(held),
             quantity::bytes(held.saturating_sub(live))

@@ -50,9 +50,9 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
         match &driver.absent {
             Some(reason) => output.line(format_args!("{}: absent: {reason}", driver.name))?,
             None => output.line(format_args!(
-                "{}: {} device(s)",
+                "{}: {}",
                 driver.name,
-                driver.devices.len()
+                quantity::counted(driver.devices.len() as u64, "device")
             ))?,
         }
         for missing in &driver.missing {

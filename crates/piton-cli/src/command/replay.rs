@@ -17,8 +17,8 @@ use crate::report;
 
 use super::{Failure, Output, size};
 
-/// Largest capacity: what a device's addresses can name.
-const MAX_CAPACITY: u64 = 1 << 41;
+/// Largest capacity: the most memory that a simulated device can have.
+const MAX_CAPACITY: u64 = 1 << 40;
 
 /// Options of `piton replay`.
 #[derive(Debug, clap::Args)]
@@ -26,17 +26,18 @@ pub(super) struct Options {
     /// Traces: gzip'd or plain CSV, one event a line, or memory snapshots that PyTorch dumped; or folders of them.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Tell all there is to tell: both placements, the smallest device and the cost of running near it, a host that runs
-    /// ahead, plans, and time.
+    /// Report everything: both placements, the smallest device and the cost of running near it, a host that runs ahead,
+    /// plans, and time.
     #[arg(long, conflicts_with_all = ["plan", "snapshot", "output", "check", "lag", "placement", "faults"])]
     all: bool,
-    /// Play each trace once for each call to the driver, which fails, and say what that cost: tens of thousands of plays for some
-    /// traces. With PLAYS in at most so many plays, in each of which a call fails and each PLAYS-th one after it.
+    /// Play each trace once for each of its calls to the driver, with that call failing, and report what each failure cost: tens
+    /// of thousands of plays for some traces. With PLAYS at most that many plays; in each of them one of the first PLAYS calls
+    /// fails, and every PLAYS-th call after it.
     #[arg(long, value_name = "PLAYS", num_args = 0..=1, require_equals = true, default_missing_value = "18446744073709551615",
         value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["plan", "snapshot", "output"])]
     faults: Option<u64>,
-    /// Memory of the simulated device, such as 24GiB. `min` plays on 192GiB first and then looks for the smallest device
-    /// that serves every request.
+    /// Memory of the simulated device, such as 24GiB, rounded up to its pages of 2 MiB. `min` plays on 192GiB first and then
+    /// looks for the smallest device that serves every request.
     #[arg(long, value_name = "BYTES|min", default_value = "192GiB", value_parser = capacity)]
     capacity: Capacity,
     /// Where the pool's memory lies.
@@ -53,6 +54,7 @@ pub(super) struct Options {
     #[arg(long)]
     check: bool,
     /// Look back instead: plan each trace from its recorded lifetimes, as a whole and by steps, and serve each step from its plan.
+    /// Where steps begin is read from NAME.json beside the trace: a list `steps` of event numbers from 0.
     #[arg(long)]
     plan: bool,
     /// Write the pool's state at the end of the trace, and what led there, to this file, as PyTorch's memory viewer reads it.
@@ -80,7 +82,7 @@ fn capacity(text: &str) -> Result<Capacity, String> {
     }
     match size::parse(text) {
         Ok(bytes) if bytes > MAX_CAPACITY => {
-            Err("more than the 2 TiB a simulated device can have".to_owned())
+            Err("more than the 1 TiB a simulated device can have".to_owned())
         }
         Ok(bytes) => Ok(Capacity::Bytes(bytes)),
         Err(error) => Err(error.to_string()),

@@ -12,6 +12,7 @@ use piton::{
 use piton_topology::LinkKind;
 
 use crate::digits::Digits;
+use crate::quantity;
 use crate::report::{Check, MemorySample, StepMark, TrainingPoint};
 
 use super::comparison::Comparison;
@@ -216,8 +217,9 @@ impl Outcome {
                 "all devices hold the same parameters, bit for bit",
                 self.are_devices_equal,
                 format!(
-                    "{} devices after {} steps",
-                    self.options.config.devices, comparison.steps
+                    "{} after {}",
+                    quantity::counted(self.options.config.devices as u64, "device"),
+                    quantity::counted(comparison.steps as u64, "step")
                 ),
             ),
             check(

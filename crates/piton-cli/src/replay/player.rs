@@ -162,10 +162,7 @@ impl Player {
 
     fn with_events(options: &ReplayOptions, events: u32) -> Result<Self, ReplayError> {
         let device = DeviceConfig {
-            memory_bytes: options
-                .capacity
-                .div_ceil(PAGE_BYTES)
-                .saturating_mul(PAGE_BYTES),
+            memory_bytes: options.device_bytes(),
             page_bytes: PAGE_BYTES,
             backing: Backing::Books,
             ..DeviceConfig::default()

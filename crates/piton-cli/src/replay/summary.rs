@@ -215,11 +215,11 @@ pub fn table(results: &[TraceResult], options: &ReplayOptions) -> String {
 
 /// What the columns are.
 const NOTE: &str = "PyTorch, best fit, TLSF: what they hold over peak live. PyTorch's default caching allocator as recorded or modelled; \
-the others in one endless range, with memory free for all the moment it is freed.";
+the others in one endless range, with memory free for all the moment it is freed. A dash: not known, or not measured.";
 
 /// The one configuration of all rows.
 pub(super) fn configuration(options: &ReplayOptions) -> String {
-    format!("All rows: {:?}", pool_config(options))
+    format!("Pool configuration of all rows: {:?}", pool_config(options))
 }
 
 pub(super) fn drawn(columns: &[&str], rows: Vec<Vec<String>>) -> String {

@@ -19,7 +19,7 @@ pub(super) fn of(result: &TraceResult, options: &ReplayOptions) -> String {
 }
 
 fn fits(result: &TraceResult, options: &ReplayOptions) -> String {
-    let device = quantity::bytes(options.capacity);
+    let device = quantity::bytes(options.device_bytes());
     let live = quantity::bytes(result.peak_live);
     match result.out_of_memory {
         0 => format!(

@@ -1,12 +1,12 @@
 //! What can be wrong with a trace, and where.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use super::event::{MAX_BYTES, MAX_STREAM};
 
 /// A trace that cannot be read on, with the place where it went wrong.
 #[derive(Debug, thiserror::Error)]
-#[error("{}:{line}: {kind}", file.display())]
+#[error("{}{}: {kind}", file.display(), Line(*line))]
 pub struct TraceError {
     /// The file, as it was named by the caller.
     pub file: PathBuf,
@@ -15,6 +15,18 @@ pub struct TraceError {
     /// What is wrong.
     #[source]
     pub kind: TraceErrorKind,
+}
+
+/// Where in a file, for a message; nothing where that is no line.
+struct Line(u64);
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            line => write!(f, ":{line}"),
+        }
+    }
 }
 
 /// What is wrong with a trace.
@@ -40,7 +52,7 @@ pub enum TraceErrorKind {
         lines: u64,
     },
     /// The file begins like a memory snapshot and is none that can be read.
-    #[error("no memory snapshot: {0}")]
+    #[error("not a memory snapshot: {0}")]
     Snapshot(#[from] piton_snapshot::SnapshotError),
     /// A line goes on and on; this is not a trace.
     #[error("line is longer than {limit} bytes")]

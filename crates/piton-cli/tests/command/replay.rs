@@ -61,7 +61,10 @@ fn replay_prints_a_table_and_writes_a_page() {
     // What the figures mean, and the one configuration of all rows.
     assert!(text.contains("fits on 192 GiB; the pool held"), "{text}");
     assert!(text.contains("best fit in one range"), "{text}");
-    assert!(text.contains("All rows: MemoryPoolConfig"), "{text}");
+    assert!(
+        text.contains("Pool configuration of all rows: MemoryPoolConfig"),
+        "{text}"
+    );
     assert!(
         fs::read_to_string(page)
             .unwrap()
@@ -123,7 +126,7 @@ fn all_there_is_to_tell_of_a_folder_is_told_at_once() {
         "best fit",
         "Virtual: one: fits on 192 GiB",
         "Blocks: two: fits on 192 GiB",
-        "All rows: MemoryPoolConfig",
+        "Pool configuration of all rows: MemoryPoolConfig",
     ] {
         assert!(text.contains(expected), "no {expected} in {text}");
     }
@@ -161,14 +164,14 @@ fn odd_traces_end_in_figures_or_in_an_error_with_its_place() {
         let (_, path) = file(folder.path(), name, bytes);
         check_refused(&["replay", "--all", &path], expected);
     };
-    refused("empty.csv", b"", "empty.csv:0: holds no events");
+    refused("empty.csv", b"", "empty.csv: holds no events");
     refused("unknown.csv", b"f,7,0\n", "unknown.csv:1: ");
     refused("zero.csv", b"a,0,0,0\n", "zero.csv:1: ");
     refused("words.csv", b"allocate\n", "words.csv:1: ");
     refused(
         "cut.pickle",
         b"\x80\x04\x95",
-        "cut.pickle:0: no memory snapshot",
+        "cut.pickle: not a memory snapshot",
     );
     check_refused(&["replay", "--all", "no/such/folder"], "cannot be read");
     let none = tempfile::tempdir().unwrap();
@@ -221,7 +224,7 @@ fn bad_traces_end_with_file_and_line() {
     check_refused(&["replay", &cut], "the gzip stream is cut off");
     check_refused(
         &["replay", "no/such/file.csv.gz"],
-        "no/such/file.csv.gz:0: cannot be read",
+        "no/such/file.csv.gz: cannot be read",
     );
 }
 
@@ -230,7 +233,7 @@ fn wrong_options_are_refused() {
     let trace = trace(TRACES[0]);
     check_refused(&["replay"], "TRACE");
     check_refused(&["replay", &trace, "--capacity", "0"], "out of range");
-    check_refused(&["replay", &trace, "--capacity", "3TiB"], "2 TiB");
+    check_refused(&["replay", &trace, "--capacity", "3TiB"], "1 TiB");
     check_refused(&["replay", &trace, "--capacity", "some"], "whole number");
     check_refused(&["replay", &trace, "--lag", "x"], "--lag");
     check_refused(

@@ -47,11 +47,6 @@ pub(crate) enum Step {
         waiter: usize,
         place: Place,
     },
-    /// A wait noted in the name of a lane that ended.
-    WaitOfTheDead {
-        waiter: usize,
-        place: Place,
-    },
 }
 
 pub(crate) fn step() -> impl Strategy<Value = Step> {
@@ -65,7 +60,6 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
         1 => (tenant(), 1..4u64).prop_map(|(t, n)| Step::Fail(t, n)),
         1 => (tenant(), 1..3u64).prop_map(|(t, n)| Step::RunAhead(t, n)),
         6 => (tenant(), place()).prop_map(|(waiter, place)| Step::Wait { waiter, place }),
-        1 => (tenant(), place()).prop_map(|(waiter, place)| Step::WaitOfTheDead { waiter, place }),
     ]
 }
 
@@ -172,7 +166,6 @@ impl Program {
             Step::Fail(tenant, more) => self.fail(tenant, more),
             Step::RunAhead(tenant, more) => self.run_ahead(tenant, more),
             Step::Wait { waiter, place } => self.wait(waiter, place),
-            Step::WaitOfTheDead { waiter, place } => self.wait_of_the_dead(waiter, place),
         }
     }
 
@@ -303,8 +296,7 @@ impl Program {
         let point = self.timepoint(place);
         if let WaitNeed::Wait(point) = self.timeline.wait_need(lane.id(), point) {
             let t = &self.tenants[waiter];
-            self.timeline
-                .note_wait(lane.id(), point, t.timepoint(t.submitted));
+            lane.note_wait(point, t.timepoint(t.submitted));
             let at = usize::try_from(place.1).unwrap();
             let learnt = self.tenants[place.0].clocks[at].clone();
             let Tenant { next, replaced, .. } = &mut self.tenants[waiter];
@@ -315,15 +307,5 @@ impl Program {
             }
         }
         self.tenants[waiter].direct.push(place);
-    }
-
-    /// Nothing may come of it, least of all for the lane that has the slot now.
-    fn wait_of_the_dead(&mut self, waiter: usize, place: Place) {
-        let (waiter, place) = (self.pick(waiter), self.pick_place(place));
-        let t = &self.tenants[waiter];
-        if t.lane.is_none() {
-            let after = t.timepoint(t.submitted);
-            self.timeline.note_wait(t.id, self.timepoint(place), after);
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use piton_topology::sysfs::SysfsTree;
 use piton_topology::{MAX_CAPTURE_BYTES, Machine, Note, Origin, Partial};
 
@@ -45,7 +46,7 @@ fn partial(path: &Path) -> Result<Partial, Failure> {
             Form::Json => Partial::of_machine(Origin::File, &Machine::from_json(&text)?),
             Form::Nccl => Partial::of_nccl_xml(&text)?,
             Form::Hwloc => Partial::of_hwloc_xml(&text)?,
-            Form::Printed => Partial::of_tool_matrix(&text)?,
+            Form::Printed => Partial::of_tool_matrix(&text).context(PRINTED)?,
         })
     };
     partial().map_err(in_file)
@@ -76,6 +77,10 @@ fn tree_root(path: &Path) -> Result<Option<&Path>, Failure> {
     Err(Failure::Input(error.context(path.display().to_string())))
 }
 
+/// Said where a text that is neither JSON nor XML is no tool's output either.
+const PRINTED: &str =
+    "neither JSON nor XML, and not what `nvidia-smi topo -m`, `npu-smi` or `rocm-smi` print";
+
 /// What a text is, by what is in it.
 enum Form {
     Json,
@@ -104,7 +109,7 @@ fn from_text(text: &str) -> anyhow::Result<Machine> {
         Form::Json => Machine::from_json(text)?,
         Form::Nccl => Machine::from_nccl_xml(text)?,
         Form::Hwloc => Machine::from_hwloc_xml(text)?,
-        Form::Printed => Machine::from_tool_matrix(text)?,
+        Form::Printed => Machine::from_tool_matrix(text).context(PRINTED)?,
     })
 }
 

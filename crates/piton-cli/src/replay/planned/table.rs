@@ -20,6 +20,12 @@ const COLUMNS: [&str; 11] = [
     "other step's plan / none",
 ];
 
+/// What the columns are.
+const NOTE: &str = "planned / live: bytes that a plan made from all recorded lifetimes takes, over the most bytes live at once; seconds: what \
+planning took; ns per op: a request or a free served from the plan. By steps, if NAME.json beside the trace says where they begin (a dash: it does \
+not): planned and held over live in the worst step; the share of requests that the plan of the step before does not serve; and what the pool holds \
+with that plan over what it holds without one.";
+
 /// All traces as a table.
 #[must_use]
 pub fn table(traces: &[PlannedTrace]) -> String {
@@ -47,7 +53,7 @@ pub fn table(traces: &[PlannedTrace]) -> String {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table.to_string()
+    format!("{table}\n{NOTE}")
 }
 
 fn row(trace: &PlannedTrace) -> Vec<String> {
