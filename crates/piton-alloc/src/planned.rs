@@ -52,6 +52,7 @@ use crate::adaptor::MemoryPool;
 use crate::allocation::{Allocation, AllocationInfo, PoolId};
 use crate::error::{AllocError, FreeError, FreeErrorKind, ServeError};
 use crate::events::{EventRing, MemoryEventKind};
+use crate::ladder::Growth;
 use crate::pool::DevicePool;
 use crate::request::Request;
 use crate::reuse;
@@ -267,16 +268,26 @@ impl Planned {
         }
         let stats = self.pool.stats();
         let live = stats.live + stats.padding;
-        let most = stats.peak_held + stats.peak_held / SPILL;
-        if !insists && live > 0 && live.saturating_add(plan.height()) > most {
-            return Err(ServeError::NoRoom {
-                height: plan.height(),
-                live,
-                peak_held: stats.peak_held,
-            });
+        let no_room = || ServeError::NoRoom {
+            height: plan.height(),
+            live,
+            peak_held: stats.peak_held,
+        };
+        let is_patient = !insists && live > 0;
+        if is_patient && live.saturating_add(plan.height()) > stats.peak_held {
+            return Err(no_room());
         }
+        let growth = if is_patient {
+            Growth::Within(stats.peak_held)
+        } else {
+            Growth::Sparing
+        };
         let request = Request::new(plan.height()).aligned_to(self.pool.settings.max_align);
-        let region = self.pool.allocate(request).map_err(ServeError::Memory)?;
+        let region = self.pool.allocate_growing(&request, growth);
+        let region = region.map_err(|error| match error {
+            AllocError::FullNow(_) if is_patient => no_room(),
+            error => ServeError::Memory(error),
+        })?;
         let mut state = self.state.lock();
         let is_wanted = state
             .plan
