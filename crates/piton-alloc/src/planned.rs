@@ -14,8 +14,9 @@
 //!
 //! # When a region is taken
 //! Beside what is live when a step begins, such as gradients of the step before, a region may be more than the program ever
-//! needed. So it is taken when it fits beside that into what the pool held at most. A plan that finds no such step in [`TRIES`], and
-//! was never let go, is served all the same: from then on what is carried over lies in the region itself.
+//! needed. So it is taken if the pool need not hold more for it than it held at most: pages come from holes, and idle Blocks go back;
+//! where those do not suffice nothing is touched. A plan that finds no such step in [`TRIES`], and was never let go, is served all the
+//! same: from then on what is carried over lies in the region itself. Even then, and with nothing live, holes and idle Blocks come first.
 //!
 //! # Whose memory is whose
 //! - No two live blocks overlap, whatever the program does: the cursor looks at each place before it hands it out
@@ -261,7 +262,8 @@ impl Planned {
         Ok(state.serving.as_ref().is_none_or(Serving::check))
     }
 
-    /// Takes a region for a plan, unless somebody else did meanwhile; for more than was ever held only who insists.
+    /// Takes a region for a plan, unless somebody else did meanwhile; beside what is live, only who insists makes the pool hold more than
+    /// it ever did.
     fn take_region(&self, plan: Arc<Plan>, insists: bool) -> Result<(), ServeError> {
         if plan.height() == 0 {
             return Ok(());

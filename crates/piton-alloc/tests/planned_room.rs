@@ -101,20 +101,21 @@ fn a_region_that_has_waited_long_enough_makes_the_pool_hold_what_it_needs_and_no
 }
 
 #[test]
-fn where_holes_have_no_pages_to_give_no_region_is_taken_and_nothing_is_asked_of_the_source() {
+fn where_holes_have_too_few_pages_no_region_is_taken_and_nothing_is_asked_of_the_source() {
     let fixture = fixture(Books::with_pages(4096 * GRANULE));
     let blocks = fixture.fill(400 * GRANULE, 20);
-    let large = fixture.fill(40 * GRANULE, 1);
-    // Half of each page of the first is live.
+    let large = fixture.fill(160 * GRANULE, 4);
+    // Half of each page of the first is live, and two holes have 40 pages each.
     fixture.give_back(blocks);
     let halves = fixture.fill(400 * GRANULE, 800);
     let kept = fixture.give_back_each(halves, 2);
-    fixture.give_back(large);
+    let large = fixture.give_back_each(large, 2);
     let before = (fixture.source.calls(), fixture.source.held());
     let refused = fixture.pool.serve(plan(100 * GRANULE));
     assert!(matches!(refused, Err(ServeError::NoRoom { .. })));
     assert_eq!((fixture.source.calls(), fixture.source.held()), before);
     fixture.give_back(kept);
+    fixture.give_back(large);
 }
 
 #[test]
