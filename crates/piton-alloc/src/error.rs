@@ -302,9 +302,9 @@ pub enum ServeError {
         /// Alignment of the pool, in bytes.
         pool: u64,
     },
-    /// With what is live beside it, the pool would hold more than it ever did.
+    /// With what is live beside it, the pool would hold more than it ever did: there is not so much in holes that it can take.
     #[error(
-        "a region of {height} bytes beside {live} live is more than the {peak_held} held at most"
+        "for a region of {height} bytes beside {live} live the pool would hold more than the {peak_held} it held at most"
     )]
     NoRoom {
         /// Bytes of the region.

@@ -27,6 +27,27 @@ use crate::request::Request;
 /// Asks the program to free something; says whether it has.
 pub(crate) type OutOfMemoryCallback = Arc<dyn Fn(&FullNow) -> bool + Send + Sync>;
 
+/// How far the pool may grow for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// As its policy says, up to the limit.
+    Usual,
+    /// Up to the limit, and beyond what was ever held only for want of pages in holes and of Blocks that are idle.
+    Sparing,
+    /// Until so many bytes are held; no further, and not at all where that would not do.
+    Within(u64),
+}
+
+impl Growth {
+    /// Most bytes the pool may hold.
+    pub(crate) fn most(self, limit: u64) -> u64 {
+        match self {
+            Self::Usual | Self::Sparing => limit,
+            Self::Within(most) => most.min(limit),
+        }
+    }
+}
+
 impl DevicePool {
     #[cold]
     pub(crate) fn allocate_slowly(
@@ -38,7 +59,7 @@ impl DevicePool {
             return Ok(found);
         }
         let mut recovery = Recovery::default();
-        let full = match self.climb(request, region, &mut recovery) {
+        let full = match self.climb(request, region, Growth::Usual, &mut recovery) {
             Err(AllocError::FullNow(full)) => full,
             served => return served,
         };
@@ -48,11 +69,21 @@ impl DevicePool {
             return Err(AllocError::FullNow(full));
         }
         recovery.callbacks += 1;
-        let served = self.climb(request, region, &mut recovery);
+        let served = self.climb(request, region, Growth::Usual, &mut recovery);
         if matches!(served, Err(AllocError::FullNow(_))) {
             self.books.lock().note_out_of_memory(request);
         }
         served
+    }
+
+    /// Serves a large request by steps 1 to 4 alone, growing no further than told. `request` is one that makes sense.
+    pub(crate) fn allocate_growing(
+        &self,
+        request: &Request,
+        growth: Growth,
+    ) -> Result<Allocation, AllocError> {
+        self.source.status()?;
+        self.climb(request, Region::Large, growth, &mut Recovery::default())
     }
 
     /// Steps 1 to 4.
@@ -60,6 +91,7 @@ impl DevicePool {
         &self,
         request: &Request,
         region: Region,
+        growth: Growth,
         recovery: &mut Recovery,
     ) -> Result<Allocation, AllocError> {
         let turn = self.turn.lock();
@@ -76,7 +108,7 @@ impl DevicePool {
         {
             return Ok(found);
         }
-        let grown = self.grow(request, region, recovery);
+        let grown = self.grow(request, region, growth, recovery);
         let refusal = match grown {
             Ok(Some(found)) => {
                 self.note_growth();
@@ -133,11 +165,12 @@ impl DevicePool {
         &self,
         request: &Request,
         region: Region,
+        growth: Growth,
         recovery: &mut Recovery,
     ) -> Result<Option<Allocation>, DriverError> {
         match &self.placement {
-            Placement::Blocks => self.grow_blocks(request, region, recovery),
-            Placement::Virtual(range) => self.grow_range(range, request, region, recovery),
+            Placement::Blocks => self.grow_blocks(request, region, growth, recovery),
+            Placement::Virtual(range) => self.grow_range(range, request, region, growth, recovery),
         }
     }
 

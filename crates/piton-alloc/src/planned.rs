@@ -14,8 +14,9 @@
 //!
 //! # When a region is taken
 //! Beside what is live when a step begins, such as gradients of the step before, a region may be more than the program ever
-//! needed. So it is taken when it fits beside that into what the pool held at most. A plan that finds no such step in [`TRIES`], and
-//! was never let go, is served all the same: from then on what is carried over lies in the region itself.
+//! needed. So it is taken if the pool need not hold more for it than it held at most: pages come from holes, and idle Blocks go back;
+//! where those do not suffice nothing is touched. A plan that finds no such step in [`TRIES`], and was never let go, is served all the
+//! same: from then on what is carried over lies in the region itself. Even then, and with nothing live, holes and idle Blocks come first.
 //!
 //! # Whose memory is whose
 //! - No two live blocks overlap, whatever the program does: the cursor looks at each place before it hands it out
@@ -52,6 +53,7 @@ use crate::adaptor::MemoryPool;
 use crate::allocation::{Allocation, AllocationInfo, PoolId};
 use crate::error::{AllocError, FreeError, FreeErrorKind, ServeError};
 use crate::events::{EventRing, MemoryEventKind};
+use crate::ladder::Growth;
 use crate::pool::DevicePool;
 use crate::request::Request;
 use crate::reuse;
@@ -260,23 +262,34 @@ impl Planned {
         Ok(state.serving.as_ref().is_none_or(Serving::check))
     }
 
-    /// Takes a region for a plan, unless somebody else did meanwhile; for more than was ever held only who insists.
+    /// Takes a region for a plan, unless somebody else did meanwhile; beside what is live, only who insists makes the pool hold more than
+    /// it ever did.
     fn take_region(&self, plan: Arc<Plan>, insists: bool) -> Result<(), ServeError> {
         if plan.height() == 0 {
             return Ok(());
         }
         let stats = self.pool.stats();
         let live = stats.live + stats.padding;
-        let most = stats.peak_held + stats.peak_held / SPILL;
-        if !insists && live > 0 && live.saturating_add(plan.height()) > most {
-            return Err(ServeError::NoRoom {
-                height: plan.height(),
-                live,
-                peak_held: stats.peak_held,
-            });
+        let no_room = || ServeError::NoRoom {
+            height: plan.height(),
+            live,
+            peak_held: stats.peak_held,
+        };
+        let is_patient = !insists && live > 0;
+        if is_patient && live.saturating_add(plan.height()) > stats.peak_held {
+            return Err(no_room());
         }
+        let growth = if is_patient {
+            Growth::Within(stats.peak_held)
+        } else {
+            Growth::Sparing
+        };
         let request = Request::new(plan.height()).aligned_to(self.pool.settings.max_align);
-        let region = self.pool.allocate(request).map_err(ServeError::Memory)?;
+        let region = self.pool.allocate_growing(&request, growth);
+        let region = region.map_err(|error| match error {
+            AllocError::FullNow(_) if is_patient => no_room(),
+            error => ServeError::Memory(error),
+        })?;
         let mut state = self.state.lock();
         let is_wanted = state
             .plan

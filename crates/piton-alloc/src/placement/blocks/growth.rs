@@ -23,6 +23,7 @@ use crate::allocation::Allocation;
 use crate::block::Block;
 use crate::books::Books;
 use crate::config::Settings;
+use crate::ladder::Growth;
 use crate::pool::DevicePool;
 use crate::recovery::Recovery;
 use crate::region::Region;
@@ -68,13 +69,19 @@ impl DevicePool {
         &self,
         request: &Request,
         region: Region,
+        growth: Growth,
         recovery: &mut Recovery,
     ) -> Result<Option<Allocation>, DriverError> {
         let exact = self.settings.exact_block(request.bytes).unwrap_or(u64::MAX);
-        let preferred = {
-            let held = self.books.lock().held;
-            self.settings.preferred_block(request.bytes, exact, held)
+        let most = growth.most(self.settings.limit);
+        let (held, idle) = {
+            let books = self.books.lock();
+            (books.held, books.index.domain_usage(Region::IDLE).bytes)
         };
+        if matches!(growth, Growth::Within(_)) && (held - idle).saturating_add(exact) > most {
+            return Ok(None);
+        }
+        let preferred = self.settings.preferred_block(request.bytes, exact, held);
         let mut refusal = None;
         let sizes = [preferred, exact];
         let distinct = if preferred == exact {
@@ -84,7 +91,7 @@ impl DevicePool {
         };
         for &bytes in distinct {
             recovery.returned += self.return_before_growing(bytes);
-            match self.grow_by(bytes, request, region, recovery) {
+            match self.grow_by(bytes, request, region, most, recovery) {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
                 Err(error) if error.is_out_of_memory() => refusal = Some(error),
@@ -101,7 +108,7 @@ impl DevicePool {
                     (found, _) => Ok(found),
                 };
             }
-            match self.grow_by(exact, request, region, recovery) {
+            match self.grow_by(exact, request, region, most, recovery) {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) => {}
                 Err(error) if error.is_out_of_memory() => refusal = Some(error),
@@ -116,13 +123,11 @@ impl DevicePool {
         bytes: u64,
         request: &Request,
         region: Region,
+        most: u64,
         recovery: &mut Recovery,
     ) -> Result<Option<Allocation>, DriverError> {
         let mut books = self.books.lock();
-        let over_limit = books
-            .held
-            .checked_add(bytes)
-            .is_none_or(|held| held > self.settings.limit);
+        let over_limit = books.held.checked_add(bytes).is_none_or(|held| held > most);
         if over_limit {
             return Ok(None);
         }
@@ -161,7 +166,14 @@ impl DevicePool {
         recovery: &mut Recovery,
     ) -> Result<bool, DriverError> {
         let request = Request::new(bytes);
-        let Some(block) = self.grow_by(bytes, &request, Region::Large, recovery)? else {
+        let Some(block) = self.grow_by(
+            bytes,
+            &request,
+            Region::Large,
+            self.settings.limit,
+            recovery,
+        )?
+        else {
             return Ok(false);
         };
         let mut books = self.books.lock();

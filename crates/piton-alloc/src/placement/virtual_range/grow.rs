@@ -9,6 +9,7 @@ use super::supply::Supply;
 use crate::allocation::Allocation;
 use crate::books::Books;
 use crate::config::CrossLane;
+use crate::ladder::Growth;
 use crate::pool::DevicePool;
 use crate::recovery::Recovery;
 use crate::region::Region;
@@ -29,19 +30,20 @@ struct Claim {
 }
 
 impl DevicePool {
-    /// Maps the pages that a request needs and serves it. `Ok(None)` if the limit leaves no room. The caller holds
-    /// `turn`.
+    /// Maps the pages that a request needs and serves it. `Ok(None)` if no further growth is
+    /// allowed. The caller holds `turn`.
     pub(crate) fn grow_range(
         &self,
         range: &VirtualRange,
         request: &Request,
         region: Region,
+        growth: Growth,
         recovery: &mut Recovery,
     ) -> Result<Option<Allocation>, DriverError> {
         let Some(memory) = self.source.virtual_memory() else {
             return Ok(None);
         };
-        let Some(claim) = self.claim_run(range, request, region) else {
+        let Some(claim) = self.claim_run(range, request, region, growth) else {
             return Ok(None);
         };
         let backed = self.back(range, memory, &claim, recovery);
@@ -88,7 +90,13 @@ impl DevicePool {
     }
 
     /// Claims the best run, up to whole pages where they are missing, and some more to map ahead.
-    fn claim_run(&self, range: &VirtualRange, request: &Request, region: Region) -> Option<Claim> {
+    fn claim_run(
+        &self,
+        range: &VirtualRange,
+        request: &Request,
+        region: Region,
+        growth: Growth,
+    ) -> Option<Claim> {
         let mut books = self.books.lock();
         let bytes = request.bytes.next_multiple_of(self.settings.unit);
         let search = Search {
@@ -101,7 +109,7 @@ impl DevicePool {
             all: false,
         };
         let run = search.best(&books, &search.stretches(&books))?;
-        let policy = Policy::now(&books, &self.settings, bytes);
+        let policy = Policy::now(&books, &self.settings, bytes, growth);
         let (start, end) = books.extent_of_growth(range, &run, region, &policy);
         let chunk = books.claim(&run, start, end - start, region)?;
         books.claim_stretches(&chunk, true);

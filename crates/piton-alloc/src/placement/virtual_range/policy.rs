@@ -13,6 +13,7 @@
 
 use crate::books::Books;
 use crate::config::Settings;
+use crate::ladder::Growth;
 
 /// Part of the limit, and at least of what is held, that one handle may cover.
 const HANDLE_SHARE: u64 = 1024;
@@ -40,7 +41,7 @@ pub(crate) struct Policy {
 
 impl Policy {
     /// For a request of `bytes` bytes.
-    pub(crate) fn now(books: &Books, settings: &Settings, bytes: u64) -> Self {
+    pub(crate) fn now(books: &Books, settings: &Settings, bytes: u64, growth: Growth) -> Self {
         let page = settings.block_multiple;
         let held = books.held / page;
         let live = books.live + bytes;
@@ -49,8 +50,13 @@ impl Policy {
         let soft = (peak + slack)
             .max(settings.release_threshold)
             .max(books.reserved);
-        let limit = settings.limit / page;
-        let whole = limit / HANDLE_SHARE;
+        let soft = match growth {
+            Growth::Usual => soft,
+            Growth::Sparing => books.counters.peak_held.max(live),
+            Growth::Within(most) => most,
+        };
+        let limit = growth.most(settings.limit) / page;
+        let whole = settings.limit / page / HANDLE_SHARE;
         let (handle, step) = if books.counters.frees == 0 {
             (whole.max(held / MOST_SHARE), 0)
         } else {

@@ -26,10 +26,15 @@ pub(super) struct Supply<'a> {
 
 impl Supply<'_> {
     /// Sees to it that `wanted` pages can be had: from spare handles, by new ones below the soft limit, from holes, by
-    /// new ones below the limit, in this order. `false` if there are not so many.
+    /// new ones below the limit, in this order. `false`, with nothing
+    /// taken, if there are not so many.
     pub(super) fn prepare(&mut self, wanted: u64) -> Result<bool, DriverError> {
         let (spare, held) = self.spare_and_held();
         let room = self.policy.soft.saturating_sub(held);
+        let most = self.policy.limit.saturating_sub(held);
+        if spare + most < wanted && self.stealable() + spare + most < wanted {
+            return Ok(false);
+        }
         if spare + room < wanted {
             let short = wanted - spare - room;
             let taken = self
@@ -156,6 +161,12 @@ impl Supply<'_> {
 
     fn destroy(&self) -> Result<bool, DriverError> {
         self.pool.destroy_spare(self.memory)
+    }
+
+    /// Pages that can be taken from holes.
+    fn stealable(&self) -> u64 {
+        let books = self.pool.books.lock();
+        books.stealable(self.range.page) / self.range.page - books.pages.spare_pages()
     }
 
     fn spare_and_held(&self) -> (u64, u64) {

@@ -34,6 +34,7 @@ use super::supply::Supply;
 use crate::allocation::{Allocation, PoolId};
 use crate::error::{ResumeError, ResumeErrorKind, SuspendError, SuspendErrorKind};
 use crate::events::MemoryEventKind;
+use crate::ladder::Growth;
 use crate::placement::Placement;
 use crate::pool::DevicePool;
 use crate::recovery::Recovery;
@@ -264,7 +265,7 @@ impl DevicePool {
         let mut books = self.books.lock();
         books.drain(&self.timeline);
         let missing = books.missing_pages(range.page, suspended);
-        let policy = Policy::now(&books, &self.settings, 0);
+        let policy = Policy::now(&books, &self.settings, 0, Growth::Usual);
         drop(books);
         let mut left: u64 = missing.iter().map(|(_, pages)| pages).sum();
         let mut supply = Supply {
