@@ -85,9 +85,11 @@ impl Books {
         fronts: Arc<Fronts>,
         directory: Arc<Directory>,
     ) -> Result<Self, IndexError> {
+        let mut index = Tlsf::empty(settings.unit)?;
+        index.look_at(settings.tries);
         Ok(Self {
             pool,
-            index: Tlsf::empty(settings.unit)?,
+            index,
             blocks: Blocks::new(Arc::clone(&directory)),
             deferred: Deferred::default(),
             counters: Counters::default(),

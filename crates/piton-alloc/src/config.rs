@@ -59,10 +59,37 @@ pub struct MemoryPoolConfig {
     /// Most bytes that a lane keeps at hand of what it freed, to be had by it without the pool's lock; 0 for none. They are
     /// everyone's before the pool grows. `None` chooses by the limit.
     pub front_bytes: Option<u64>,
+    /// Which of several pieces that fit a request gets.
+    pub search: SearchRule,
     /// Whether memory freed on one lane may go to another before its last use is complete.
     pub cross_lane: CrossLane,
     /// How [`DevicePool::lookup`](crate::DevicePool::lookup) finds an allocation.
     pub address_lookup: AddressLookup,
+}
+
+/// Which of the free pieces that fit a request it gets. They are kept in bins, 32 for each doubling of the size; the bin
+/// of the request's own size is looked at first, and the next one that has any.
+///
+/// No rule is best for every program. The default is within a thousandth of the best fit on recorded programs, and takes as long
+/// however much is free; `piton replay --search` says what another would make of one's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SearchRule {
+    /// The smallest of up to so many of a bin, the lowest among equals: from one, which takes the youngest that fits. The
+    /// default is 8.
+    BestOf(u32),
+    /// The smallest of all. A search takes as long as there are free pieces of about the size.
+    Best,
+}
+
+impl SearchRule {
+    /// Pieces looked at in a bin.
+    pub(crate) const fn tries(self) -> u32 {
+        match self {
+            Self::BestOf(tries) => tries,
+            Self::Best => u32::MAX,
+        }
+    }
 }
 
 /// How an allocation is found by an address inside it.
@@ -139,6 +166,7 @@ impl Default for MemoryPoolConfig {
             small_below: None,
             events: 4096,
             front_bytes: None,
+            search: SearchRule::BestOf(8),
             cross_lane: CrossLane::Wait,
             address_lookup: AddressLookup::Walk,
         }
@@ -163,6 +191,8 @@ pub(crate) struct Settings {
     pub(crate) small_below: u64,
     pub(crate) events: u32,
     pub(crate) front_bytes: u64,
+    /// Free pieces of a bin that a search looks at.
+    pub(crate) tries: u32,
     pub(crate) cross_lane: CrossLane,
     pub(crate) has_directory: bool,
     /// Whether pages are mapped, if the source can.
@@ -222,6 +252,7 @@ impl Settings {
             front_bytes: config
                 .front_bytes
                 .unwrap_or_else(|| AUTOMATIC_FRONT.min(limit / AUTOMATIC_FRONT_SHARE)),
+            tries: config.search.tries(),
             cross_lane: config.cross_lane,
             has_directory: config.address_lookup == AddressLookup::Tables,
             is_virtual: page.is_some(),
@@ -247,6 +278,9 @@ impl Settings {
                 given: config.events,
                 maximum: MAX_EVENTS,
             });
+        }
+        if self.tries == 0 {
+            return Err(ConfigError::SearchRule);
         }
         if config.growth_percent > 100 {
             return Err(ConfigError::GrowthPercent {

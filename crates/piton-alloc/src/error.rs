@@ -38,6 +38,9 @@ pub enum ConfigError {
         /// Bytes the device has.
         capacity: u64,
     },
+    /// A search that looks at no piece of memory finds none.
+    #[error("a search for the best of 0 pieces finds none: at least 1")]
+    SearchRule,
     /// The limit as a share is not from 1 to 100 per cent.
     #[error("a limit of {given} per cent is not from 1 to 100")]
     LimitPercent {

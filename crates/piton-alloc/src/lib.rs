@@ -132,7 +132,8 @@ pub use adaptor::{
 pub use allocation::{Allocation, AllocationId, AllocationInfo, PoolId};
 pub use check::Inconsistency;
 pub use config::{
-    AddressLookup, CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit, VirtualAddressing,
+    AddressLookup, CrossLane, ExactBlocks, MemoryPoolConfig, PoolLimit, SearchRule,
+    VirtualAddressing,
 };
 pub use error::{
     AllocError, ConfigError, FreeError, FreeErrorKind, FullNow, ResumeError, ResumeErrorKind,

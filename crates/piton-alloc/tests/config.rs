@@ -6,7 +6,7 @@ mod source;
 
 use std::sync::Arc;
 
-use piton_alloc::{ConfigError, DevicePool, ExactBlocks, MemoryPoolConfig, PoolLimit};
+use piton_alloc::{ConfigError, DevicePool, ExactBlocks, MemoryPoolConfig, PoolLimit, SearchRule};
 use piton_timeline::Timeline;
 use source::{Books, GRANULE};
 
@@ -65,6 +65,15 @@ fn block_sizes_are_what_the_source_serves_and_the_limit_allows() {
         refusal(|config| config.block_bytes = Some(MORE)),
         Some(beyond)
     );
+}
+
+#[test]
+fn a_search_looks_at_something() {
+    let none = |config: &mut MemoryPoolConfig| config.search = SearchRule::BestOf(0);
+    assert_eq!(refusal(none), Some(ConfigError::SearchRule));
+    let youngest = refusal(|config| config.search = SearchRule::BestOf(1));
+    let best = refusal(|config| config.search = SearchRule::Best);
+    assert_eq!((youngest, best), (None, None));
 }
 
 #[test]

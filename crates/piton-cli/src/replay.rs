@@ -29,7 +29,9 @@ mod verdict;
 
 use std::path::Path;
 
-use piton_alloc::{AllocError, ConfigError, CrossLane, FreeErrorKind};
+use piton_alloc::{
+    AllocError, ConfigError, CrossLane, FreeErrorKind, MemoryPoolConfig, SearchRule,
+};
 use piton_sim::SimError;
 use piton_timeline::TimelineError;
 use serde::Serialize;
@@ -73,6 +75,8 @@ pub struct ReplayOptions {
     pub placement: Placement,
     /// Look for the smallest device that serves every request?
     pub finds_minimum: bool,
+    /// Which of several pieces of memory a request gets.
+    pub search: SearchRule,
     /// What the pool may do with memory that other streams may still use.
     pub cross_lane: CrossLane,
     /// Does the pool keep what it has once taken, for want of nothing? Pages are then taken from holes, and Blocks given back,
@@ -91,6 +95,7 @@ impl Default for ReplayOptions {
             is_checked: false,
             placement: Placement::Virtual,
             finds_minimum: false,
+            search: MemoryPoolConfig::default().search,
             cross_lane: CrossLane::Wait,
             keeps: false,
             failing: FailingCalls::NONE,

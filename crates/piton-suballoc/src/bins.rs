@@ -58,6 +58,9 @@ impl Bin {
     }
 }
 
+/// Extents of a bin that are looked at, unless the owner says otherwise.
+pub(crate) const TRIES: u32 = 8;
+
 /// The free extents of one domain.
 #[derive(Debug)]
 pub(crate) struct Bins {
@@ -70,6 +73,8 @@ pub(crate) struct Bins {
     /// Oldest and newest extent in the order of stamps; used by lanes' domains only.
     pub(crate) oldest: u32,
     pub(crate) newest: u32,
+    /// Extents of a bin to look at before the best of them is taken, at least one.
+    pub(crate) tries: u32,
     /// Units in the domain.
     pub(crate) free_units: u32,
     /// Extents in the domain.
@@ -78,13 +83,14 @@ pub(crate) struct Bins {
 
 impl Bins {
     /// No extents.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(tries: u32) -> Self {
         Self {
             levels: 0,
             steps: [0; LEVELS],
             heads: Box::new([NIL; BINS]),
             oldest: NIL,
             newest: NIL,
+            tries,
             free_units: 0,
             extents: 0,
         }

@@ -1,7 +1,7 @@
 //! Which free extent a request gets: best fit in effect, in a bounded number of steps.
 //!
-//! Of the bin of the request's own size, and of the first bin above it that has extents, up to [`TRIES`] extents are
-//! looked at; the smallest that fits wins, the lowest offset among equals. On recorded traces that places within a
+//! Of the bin of the request's own size, and of the first bin above it that has extents, up to eight extents are
+//! looked at, or as many as the owner says; the smallest that fits wins, the lowest offset among equals. On recorded traces that places within a
 //! thousandth of true best fit. If neither bin yields a fit, an alignment larger than a unit tries the first bin in
 //! which anything fits wherever it starts. Only when the answer would be "none" are the bins in between looked
 //! through to their ends: that costs a walk, but "none" makes the caller ask a driver, which costs far more.
@@ -10,9 +10,6 @@ use std::hint::select_unpredictable;
 
 use crate::bins::{Bin, Bins};
 use crate::records::{NIL, Record, Records};
-
-/// Extents looked at in a bin before the best of them is taken.
-const TRIES: u32 = 8;
 
 /// A request in units.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +35,7 @@ impl Fit {
         let own = Bin::of(self.units);
         let mut bin = bins.first_from(own)?;
         if bin == own {
-            let looked = self.best_in(bins, records, own, TRIES);
+            let looked = self.best_in(bins, records, own, bins.tries);
             if looked.best != NIL {
                 return Some((looked.best, own));
             }
@@ -49,7 +46,7 @@ impl Fit {
                 None => return self.find_at_length(bins, records, own),
             }
         }
-        let found = self.best_in(bins, records, bin, TRIES).best;
+        let found = self.best_in(bins, records, bin, bins.tries).best;
         if found != NIL {
             return Some((found, bin));
         }
@@ -72,7 +69,7 @@ impl Fit {
         if self.mask > 0
             && let Some(sure) = bins.first_from(last_unsure.above())
         {
-            return self.best_in(bins, records, sure, TRIES).found();
+            return self.best_in(bins, records, sure, bins.tries).found();
         }
         self.search_from(bins, records, own, Some(last_unsure))
     }

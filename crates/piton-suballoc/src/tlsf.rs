@@ -12,7 +12,7 @@ mod links;
 mod ranges;
 mod walk;
 
-use crate::bins::Bins;
+use crate::bins::{Bins, TRIES};
 use crate::domain::Domain;
 use crate::error::{ConfigError, ExtentError};
 use crate::extent::{Chunk, Extent, ExtentId};
@@ -42,6 +42,8 @@ pub struct Tlsf {
     /// Bytes asked for by live chunks.
     pub(crate) live_bytes: u64,
     pub(crate) padding_bytes: u64,
+    /// Extents of a bin that a search looks at; all bins have it too.
+    tries: u32,
     /// Where the walk stands whose place the records keep, in units.
     place_at: u32,
     /// The domain of ranges that became wholly free, if they have one of their own. Each of its extents is a range.
@@ -115,10 +117,20 @@ impl Tlsf {
             live_chunks: 0,
             live_bytes: 0,
             padding_bytes: 0,
+            tries: TRIES,
             place_at: 0,
             idle: None,
             wholes: Vec::new(),
         })
+    }
+
+    /// From now on searches look at up to `tries` extents of a bin, which all have nearly the same size, before they take the best of
+    /// them; 8 at first, and at least one. With one the youngest is taken that fits, as in the plain form of this allocator; with
+    /// `u32::MAX` it is the best of all, and a search takes as long as there are free extents of about one size.
+    pub fn look_at(&mut self, tries: u32) {
+        self.tries = tries.max(1);
+        let bins = self.domains.iter_mut().flatten().chain(&mut self.spare);
+        bins.for_each(|bins| bins.tries = self.tries);
     }
 
     /// Takes `bytes` bytes, starting at a multiple of `align`, out of the free extents of `domain`.

@@ -311,6 +311,30 @@ fn what_completes_as_a_whole_range_is_apart_too() {
 }
 
 #[test]
+fn a_search_looks_at_as_many_extents_as_it_is_told() {
+    // Free extents of 70, 69 and 68 units hang in one bin, the last freed first.
+    let found = |tries: Option<u32>| {
+        let mut range = range(300);
+        if let Some(tries) = tries {
+            range.look_at(tries);
+        }
+        let chunks: Vec<_> = [70, 1, 68, 1, 69, 1]
+            .map(|units| take(&mut range, units).0)
+            .into();
+        for at in [0, 2, 4] {
+            range.free(chunks[at], Domain::SHARED, 0).expect("live");
+        }
+        let taken = range.allocate(Domain::SHARED, 68 * UNIT, 1);
+        taken.expect("all of them fit").offset / UNIT
+    };
+    assert_eq!(found(None), 71, "the smallest");
+    assert_eq!(found(Some(1)), 140, "the youngest");
+    assert_eq!(found(Some(0)), 140, "at least one is looked at");
+    assert_eq!(found(Some(2)), 71);
+    assert_eq!(found(Some(u32::MAX)), 71);
+}
+
+#[test]
 fn a_range_that_is_whole_before_it_is_everyones_waits_to_be_set_apart() {
     let idle = lane(0);
     let mut index = Tlsf::empty(UNIT).expect("a right unit");

@@ -146,7 +146,7 @@ pub use runtime::Runtime;
 
 pub use piton_alloc::{
     AddressLookup, AllocError, ConfigError, CrossLane, DevicePool, ExactBlocks, FullNow,
-    MemoryPoolConfig, PoolLimit, PoolSnapshot, PoolStats, VirtualAddressing,
+    MemoryPoolConfig, PoolLimit, PoolSnapshot, PoolStats, SearchRule, VirtualAddressing,
 };
 pub use piton_buffer::{
     BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphError,

@@ -5,6 +5,7 @@ mod inputs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use piton_alloc::SearchRule;
 
 use crate::quantity;
 use crate::replay::planned::{self, PlannedError};
@@ -47,6 +48,9 @@ pub(super) struct Options {
     /// With 0 the host sees everything complete at once, as figures of other allocators are usually taken.
     #[arg(long, value_name = "EVENTS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     lag: u32,
+    /// Free pieces of about a request's size that are looked at before it gets the best of them, or `all`.
+    #[arg(long, value_name = "PIECES|all", default_value = "8", value_parser = search_rule)]
+    search: SearchRule,
     /// Timed passes over each trace; the median counts.
     #[arg(long, value_name = "PASSES", default_value_t = 3, value_parser = clap::value_parser!(u32).range(..=1000))]
     repeat: u32,
@@ -89,6 +93,16 @@ fn capacity(text: &str) -> Result<Capacity, String> {
     }
 }
 
+fn search_rule(text: &str) -> Result<SearchRule, String> {
+    match text {
+        "all" => Ok(SearchRule::Best),
+        _ => match text.parse() {
+            Ok(pieces) if pieces > 0 => Ok(SearchRule::BestOf(pieces)),
+            _ => Err(format!("neither `all` nor a number from 1 to {}", u32::MAX)),
+        },
+    }
+}
+
 pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure> {
     let traces = inputs::expand(&options.traces)?;
     if options.plan {
@@ -101,6 +115,7 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
         },
         finds_minimum: matches!(options.capacity, Capacity::Smallest),
         placement: options.placement,
+        search: options.search,
         lag: options.lag as usize,
         repeat: options.repeat as usize,
         is_checked: options.check,

@@ -383,6 +383,7 @@ pub(super) fn pool_config(options: &ReplayOptions) -> MemoryPoolConfig {
             Placement::Virtual => VirtualAddressing::On,
             Placement::Blocks => VirtualAddressing::Off,
         },
+        search: options.search,
         cross_lane: options.cross_lane,
         release_threshold: if options.keeps { options.capacity } else { 0 },
         ..MemoryPoolConfig::default()

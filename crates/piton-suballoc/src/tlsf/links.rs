@@ -21,7 +21,7 @@ impl Tlsf {
     /// The same for the first extent of a domain.
     #[cold]
     fn hang_first(&mut self, index: u32, domain: Domain, stamp: u64) {
-        let bins = bins_of(&mut self.domains, &mut self.spare, domain);
+        let bins = bins_of(&mut self.domains, &mut self.spare, domain, self.tries);
         hang_in(bins, &mut self.records, index, domain, stamp);
     }
 
@@ -91,7 +91,7 @@ impl Tlsf {
     /// Cuts `units` units at `start` out of a free extent; returns their record, which hangs nowhere. What is left of
     /// the extent below and above stays free in its place.
     pub(super) fn carve(&mut self, index: u32, domain: Domain, start: u32, units: u32) -> u32 {
-        let bins = bins_of(&mut self.domains, &mut self.spare, domain);
+        let bins = bins_of(&mut self.domains, &mut self.spare, domain, self.tries);
         cut_out(bins, &mut self.records, index, domain, start, units)
     }
 
@@ -219,12 +219,13 @@ fn bins_of<'a>(
     domains: &'a mut Vec<Option<Bins>>,
     spare: &mut Vec<Bins>,
     domain: Domain,
+    tries: u32,
 ) -> &'a mut Bins {
     let index = domain.index() as usize;
     if domains.len() <= index {
         domains.resize_with(index + 1, || None);
     }
-    domains[index].get_or_insert_with(|| spare.pop().unwrap_or_else(Bins::new))
+    domains[index].get_or_insert_with(|| spare.pop().unwrap_or_else(|| Bins::new(tries)))
 }
 
 /// Takes `units` units out of the best fit of a domain, wherever that starts; returns their record, which hangs nowhere, and
