@@ -52,6 +52,10 @@ use piton_sync::{
 use piton_timeline::{Frontier, Timeline};
 use std::{collections::BTreeMap, sync::Arc};
 
+/// Before the driver is asked, free blocks are merged if they are at least one part in so many of all there is. See
+/// `docs/benchmarks.md`.
+const WORTH_MERGING: u64 = 64;
+
 /// The shared part of a pool. Lives as long as the pool or one of its blocks.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -178,11 +182,7 @@ impl Core {
 
     /// A block of the depot for a thread that keeps none.
     pub(crate) fn take_from_depot(&self, request: &Request) -> Option<Box<Record>> {
-        let depot = self.depots.get(request.listed_class()?.index())?;
-        let mut batch = depot.take()?;
-        let record = batch.pop();
-        depot.put(batch);
-        record
+        self.depots.get(request.listed_class()?.index())?.take_one()
     }
 
     /// Memory for a request out of what depots hold, if that is enough and so much of all there is that it had better be
@@ -190,7 +190,7 @@ impl Core {
     /// many sizes would cut up what they have just put together.
     pub(crate) fn take_merged(&self, request: &Request) -> Option<Span> {
         let held = self.regions.lock().held();
-        if request.class.is_none() || self.depot_bytes() < request.bytes.max(held / 4) {
+        if request.class.is_none() || self.depot_bytes() < request.bytes.max(held / WORTH_MERGING) {
             return None;
         }
         self.empty_depots();

@@ -26,7 +26,7 @@
 use crate::{
     class_counts::ClassCounters,
     core::{Core, Taken},
-    magazine::Magazine,
+    magazine::{Batch, Magazine},
     record::Record,
     shelf::Shelves,
     tickets::{Purse, Ticket},
@@ -220,19 +220,18 @@ fn fetch(
     counters: &ClassCounters,
     class: usize,
 ) -> Option<Box<Record>> {
-    let mut batch = purse.depots.get(class)?.take()?;
-    let record = batch.pop()?;
-    let comes_too = if magazine.is_used() { batch.len() } else { 0 };
-    // INVARIANT: 1 holds again when the block is handed out, with its ticket.
-    counters.came(1 + comes_too);
-    purse.set_aside(1 + comes_too);
     let depot = purse.depots.get(class)?;
-    if magazine.is_used() {
-        depot.leave_room(magazine.load(batch));
-    } else {
-        depot.put(batch);
+    if !magazine.is_used() {
+        let record = depot.take_one()?;
+        counters.came(1);
+        purse.set_aside(1);
+        return Some(record);
     }
-    Some(record)
+    let came = magazine.load(|room| depot.fetch(room));
+    // INVARIANT: 1 holds, and again when the block is handed out, with its ticket.
+    counters.came(came);
+    purse.set_aside(came);
+    magazine.pop_loaded()
 }
 
 /// Puts a block whose ticket is set aside on the stacks, and what is too much for them into the depot.
@@ -242,20 +241,18 @@ fn push(
     counters: &ClassCounters,
     (record, class): (Box<Record>, usize),
 ) {
-    let room = || purse.depots.get(class)?.take_room();
-    let surplus = if magazine.is_used() {
-        magazine.push(record, room)
+    let mut leave = |surplus: &mut Batch<Box<Record>>| {
+        counters.left(surplus.len());
+        // SAFETY: so many blocks go, and what was set aside for them with them (invariant 1).
+        unsafe { purse.give_back(surplus.len()) };
+        if let Some(depot) = purse.depots.get(class) {
+            depot.leave(surplus);
+        }
+    };
+    if magazine.is_used() {
+        magazine.push(record, leave);
     } else {
-        Some(vec![record])
-    };
-    let Some(surplus) = surplus else {
-        return;
-    };
-    counters.left(surplus.len());
-    // SAFETY: so many blocks go, and what was set aside for them with them (invariant 1).
-    unsafe { purse.give_back(surplus.len()) };
-    if let Some(depot) = purse.depots.get(class) {
-        depot.put(surplus);
+        leave(&mut vec![record]);
     }
 }
 

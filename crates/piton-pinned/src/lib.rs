@@ -66,13 +66,13 @@
 //! Waiting (whoever gets [`PinnedError::InUse`] waits for the frontier in it), copies, streams, element types.
 
 mod block;
-mod bounded;
 mod check;
 mod class_counts;
 mod config;
 mod core;
 mod error;
 mod events;
+mod exchange;
 mod free_list;
 mod growth;
 #[cfg(feature = "allocator-api2")]

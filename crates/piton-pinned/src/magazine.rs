@@ -10,17 +10,17 @@
 //!
 //! # Protocol
 //! A magazine belongs to one thread and has no protocol. A half in the depot belongs to nobody; what was done with its
-//! blocks comes before its `put`, and `put` before `take`, by the free list's own order. `items` and `fewest`
-//! are numbers for statistics and for rounds, Relaxed, written beside the list and not under its lock: at rest it is exact.
+//! blocks comes before its `put`, and `put` before `take`, by the free list's own order. How many items came and went, and
+//! `fewest`, are numbers for statistics and for rounds, Relaxed, written beside the list and not under its lock: at rest they are
+//! exact. Who puts and who takes write words on different lines, since a line that both wrote would go to and fro between them.
 
-use crate::{bounded::BoundedQueue, free_list::FreeList};
+use crate::free_list::FreeList;
 use piton_sync::{
+    CachePadded,
     atomic::{AtomicUsize, Ordering},
     prefetch_for_write,
 };
-
-/// How much room a depot keeps for batches to come.
-const ROOMS: usize = 8;
+use std::mem;
 
 /// A stack of free blocks that changes hands as one.
 pub(crate) type Batch<T> = Vec<T>;
@@ -36,7 +36,7 @@ pub(crate) struct Magazine<T> {
     /// Most items of each stack.
     half: usize,
     other: Batch<T>,
-    /// Room for a stack, of one that was emptied: blocks come and go without the heap being asked.
+    /// Room for a stack, of one that was emptied here: a thread that takes and gives back uses its own, which is near.
     room: Batch<T>,
 }
 
@@ -65,7 +65,7 @@ impl<T> Magazine<T> {
     /// Takes an item; none if both stacks are empty.
     pub(crate) fn pop(&mut self) -> Option<T> {
         self.pop_loaded().or_else(|| {
-            std::mem::swap(&mut self.loaded, &mut self.other);
+            mem::swap(&mut self.loaded, &mut self.other);
             // The invariant holds: so had the other when it was loaded.
             self.loaded.pop()
         })
@@ -83,28 +83,28 @@ impl<T> Magazine<T> {
         Ok(())
     }
 
-    /// Keeps an item; hands out a full stack if both were full, and takes its place from `room` if it has none of its own.
-    pub(crate) fn push(
-        &mut self,
-        item: T,
-        room: impl FnOnce() -> Option<Batch<T>>,
-    ) -> Option<Batch<T>> {
-        let mut full = None;
+    /// Keeps an item. If both stacks were full, one is passed to `exchange`, for an empty one or none.
+    pub(crate) fn push(&mut self, item: T, exchange: impl FnOnce(&mut Batch<T>)) {
         if self.loaded.len() >= self.half {
-            full = self.turn(room);
+            self.turn(exchange);
         }
         let room = self.half.saturating_sub(self.loaded.len());
         self.loaded.reserve_exact(room);
         self.loaded.push(item);
-        full
     }
 
-    /// Keeps a batch that came from the depot; hands out room that it has no more use for. Only an empty magazine asks for one.
-    pub(crate) fn load(&mut self, mut batch: Batch<T>) -> Batch<T> {
+    /// Keeps a batch that `fetch` puts in place of the emptied stack it is passed, if it says so; how many items that is. Only an
+    /// empty magazine asks for one.
+    pub(crate) fn load(&mut self, fetch: impl FnOnce(&mut Batch<T>) -> bool) -> usize {
         debug_assert!(self.loaded.is_empty() && self.other.is_empty());
-        batch.shrink_to(self.half);
-        let emptied = std::mem::replace(&mut self.loaded, batch);
-        std::mem::replace(&mut self.room, emptied)
+        if self.room.capacity() == 0 {
+            mem::swap(&mut self.loaded, &mut self.room);
+        }
+        if !fetch(&mut self.loaded) {
+            return 0;
+        }
+        self.loaded.shrink_to(self.half);
+        self.loaded.len()
     }
 
     /// Items in it.
@@ -114,24 +114,22 @@ impl<T> Magazine<T> {
 
     /// Gives up everything it has, in at most two batches.
     pub(crate) fn unload(&mut self) -> [Batch<T>; 2] {
-        [
-            std::mem::take(&mut self.loaded),
-            std::mem::take(&mut self.other),
-        ]
+        [mem::take(&mut self.loaded), mem::take(&mut self.other)]
     }
 
     /// Makes room in the loaded stack, which is full.
     #[cold]
-    fn turn(&mut self, room: impl FnOnce() -> Option<Batch<T>>) -> Option<Batch<T>> {
-        std::mem::swap(&mut self.loaded, &mut self.other);
+    fn turn(&mut self, exchange: impl FnOnce(&mut Batch<T>)) {
+        mem::swap(&mut self.loaded, &mut self.other);
         if self.loaded.is_empty() {
-            return None;
+            return;
         }
-        let mut own = std::mem::take(&mut self.room);
-        if own.capacity() == 0 {
-            own = room().unwrap_or_default();
+        mem::swap(&mut self.loaded, &mut self.room);
+        exchange(&mut self.room);
+        debug_assert!(self.loaded.is_empty() && self.room.is_empty());
+        if self.loaded.capacity() == 0 {
+            mem::swap(&mut self.loaded, &mut self.room);
         }
-        Some(std::mem::replace(&mut self.loaded, own))
     }
 }
 
@@ -142,16 +140,41 @@ fn call_here<T>(batch: &[T]) {
     batch.iter().step_by(items).for_each(prefetch_for_write);
 }
 
-/// Where threads leave batches for each other. Any thread may call anything.
+/// Where threads leave batches for each other, and emptied ones in return: where one thread takes and another gives back, room
+/// would else come from the heap on one side and go there on the other, and they would wait for each other there. Any thread may call anything.
 #[derive(Debug)]
 pub(crate) struct Depot<T> {
-    list: FreeList<Batch<T>>,
-    /// Room for batches, of those that were emptied. Where one thread takes and another gives back, room would else come from the
-    /// heap on one side and go there on the other, and they would wait for each other there.
-    rooms: BoundedQueue<Batch<T>>,
+    list: FreeList<T>,
+    /// How many items ever came; written by who puts.
+    came: CachePadded<AtomicUsize>,
+    went: CachePadded<Went>,
+}
+
+/// What who takes writes.
+#[derive(Debug)]
+struct Went {
+    /// How many items ever went.
     items: AtomicUsize,
     /// The fewest items there were since a round began.
     fewest: AtomicUsize,
+    /// How many had come when somebody last looked: no more than have.
+    seen: AtomicUsize,
+}
+
+impl Went {
+    /// Counts items that go, and whether fewer are left than ever in this round.
+    fn count(&self, items: usize, came: &AtomicUsize) {
+        let went = self.items.fetch_add(items, Ordering::Relaxed) + items;
+        let fewest = self.fewest.load(Ordering::Relaxed);
+        let at_least = self.seen.load(Ordering::Relaxed).saturating_sub(went);
+        // Mostly nothing is to be learnt from those who put, and their line stays with them.
+        if fewest > at_least {
+            let came = came.load(Ordering::Relaxed);
+            self.seen.store(came, Ordering::Relaxed);
+            self.fewest
+                .fetch_min(came.saturating_sub(went), Ordering::Relaxed);
+        }
+    }
 }
 
 impl<T> Depot<T> {
@@ -159,59 +182,65 @@ impl<T> Depot<T> {
     pub(crate) fn new(batches: usize) -> Self {
         Self {
             list: FreeList::new(batches),
-            rooms: BoundedQueue::new(ROOMS),
-            items: AtomicUsize::new(0),
-            fewest: AtomicUsize::new(0),
+            came: CachePadded::new(AtomicUsize::new(0)),
+            went: CachePadded::new(Went {
+                items: AtomicUsize::new(0),
+                fewest: AtomicUsize::new(0),
+                seen: AtomicUsize::new(0),
+            }),
         }
     }
 
     /// Leaves a batch. An empty one is not kept.
-    pub(crate) fn put(&self, batch: Batch<T>) {
+    pub(crate) fn put(&self, mut batch: Batch<T>) {
+        self.leave(&mut batch);
+    }
+
+    /// As [`put`](Self::put), for an emptied batch that somebody left, or none.
+    pub(crate) fn leave(&self, batch: &mut Batch<T>) {
         if !batch.is_empty() {
-            self.items.fetch_add(batch.len(), Ordering::Relaxed);
+            self.came.fetch_add(batch.len(), Ordering::Relaxed);
             self.list.push(batch);
+            call_here(batch.spare_capacity_mut());
         }
     }
 
     /// Takes a batch of at least one item.
     pub(crate) fn take(&self) -> Option<Batch<T>> {
-        let batch = self.list.pop()?;
-        call_here(&batch);
-        let before = self.items.fetch_sub(batch.len(), Ordering::Relaxed);
-        let left = before.saturating_sub(batch.len());
-        // Mostly it is not less, and a load of a word that nobody writes is all there is to it.
-        if left < self.fewest.load(Ordering::Relaxed) {
-            self.fewest.fetch_min(left, Ordering::Relaxed);
-        }
-        Some(batch)
+        let mut batch = Vec::new();
+        self.fetch(&mut batch).then_some(batch)
     }
 
-    /// Leaves room for a batch to whoever needs some.
-    pub(crate) fn leave_room(&self, room: Batch<T>) {
-        if room.capacity() > 0 {
-            // What is too much goes to the heap.
-            drop(self.rooms.push(room));
-        }
+    /// Takes an item, and leaves what came with it.
+    pub(crate) fn take_one(&self) -> Option<T> {
+        let mut batch = self.take()?;
+        let item = batch.pop();
+        self.leave(&mut batch);
+        item
     }
 
-    /// Room for a batch, if somebody left some.
-    pub(crate) fn take_room(&self) -> Option<Batch<T>> {
-        let mut room = self.rooms.pop()?;
-        call_here(room.spare_capacity_mut());
-        Some(room)
+    /// As [`take`](Self::take), in place of an emptied one, which is left to who puts the next. Whether there was one.
+    pub(crate) fn fetch(&self, room: &mut Batch<T>) -> bool {
+        if !self.list.pop(room) {
+            return false;
+        }
+        call_here(room);
+        self.went.count(room.len(), &self.came);
+        true
     }
 
     /// Takes all that is there.
     pub(crate) fn drain(&self) -> Vec<Batch<T>> {
         let batches = self.list.drain();
         let items = batches.iter().map(Vec::len).sum();
-        self.items.fetch_sub(items, Ordering::Relaxed);
+        // Not a need: whoever looks at what there is puts it back.
+        self.went.items.fetch_add(items, Ordering::Relaxed);
         batches
     }
 
     /// Ends a round: takes, in whole batches, at most as many items as there were at every moment of it.
     pub(crate) fn take_unneeded(&self) -> Vec<Batch<T>> {
-        let mut unneeded = self.fewest.load(Ordering::Relaxed);
+        let mut unneeded = self.went.fewest.load(Ordering::Relaxed);
         let mut batches = Vec::new();
         while unneeded > 0
             && let Some(batch) = self.take()
@@ -223,13 +252,14 @@ impl<T> Depot<T> {
             unneeded -= batch.len();
             batches.push(batch);
         }
-        self.fewest.store(self.items(), Ordering::Relaxed);
+        self.went.fewest.store(self.items(), Ordering::Relaxed);
         batches
     }
 
     /// How many items there are; a guess while other threads are at it.
     pub(crate) fn items(&self) -> usize {
-        self.items.load(Ordering::Relaxed)
+        let went = self.went.items.load(Ordering::Relaxed);
+        self.came.load(Ordering::Relaxed).saturating_sub(went)
     }
 }
 
@@ -258,62 +288,66 @@ mod tests {
     }
 
     #[test]
+    fn the_fewest_there_were_are_known_though_who_takes_seldom_looks() {
+        let depot = Depot::new(8);
+        (0..6).for_each(|item| depot.put(vec![item; 2]));
+        assert_eq!(depot.take_unneeded(), Vec::<Vec<i32>>::new());
+        // Twelve, then eight, then sixteen, then four: what came meanwhile was not looked at.
+        let take = |batches: usize| (0..batches).for_each(|_| drop(depot.take().unwrap()));
+        take(2);
+        (0..4).for_each(|item| depot.put(vec![item; 2]));
+        take(6);
+        (0..3).for_each(|item| depot.put(vec![item; 2]));
+        assert_eq!(depot.take_unneeded().len(), 2, "four of ten");
+        assert_eq!(depot.items(), 6);
+    }
+
+    #[test]
     fn a_thread_at_the_edge_of_a_half_does_not_touch_the_depot() {
         let mut magazine = Magazine::new(4);
-        for item in 0..6 {
-            assert_eq!(magazine.push(item, || None), None);
-        }
+        let untouched = |_: &mut Batch<i32>| panic!("it has room");
+        (0..6).for_each(|item| magazine.push(item, untouched));
         // Over the edge between the stacks and back, many times.
         for _ in 0..10 {
             let taken = [(); 3].map(|()| magazine.pop().unwrap());
-            for item in taken {
-                assert_eq!(magazine.push(item, || None), None);
-            }
+            taken
+                .into_iter()
+                .for_each(|item| magazine.push(item, untouched));
         }
-        for item in 6..8 {
-            assert_eq!(magazine.push(item, || None), None);
-        }
-        assert_eq!(magazine.push(8, || None).map(|batch| batch.len()), Some(4));
+        (6..8).for_each(|item| magazine.push(item, untouched));
+        let mut full = Vec::new();
+        magazine.push(8, |batch| full.append(batch));
+        assert_eq!((full.len(), magazine.len()), (4, 5));
     }
 
     #[test]
     fn room_goes_back_from_who_takes_to_who_gives() {
-        let (mut gives, mut takes, depot) = (Magazine::new(4), Magazine::new(4), Depot::new(8));
+        let (mut gives, mut takes, depot) = (Magazine::new(4), Magazine::new(4), Depot::new(4));
         let mut from_the_heap = 0;
         for round in 0..30 {
             while depot.items() == 0 {
-                let full = gives.push(0, || {
-                    let room = depot.take_room();
-                    from_the_heap += usize::from(room.is_none());
-                    room
+                gives.push(0, |batch| {
+                    depot.leave(batch);
+                    from_the_heap += usize::from(batch.capacity() == 0);
                 });
-                full.into_iter().for_each(|batch| depot.put(batch));
             }
-            let batch = depot.take().unwrap();
-            depot.leave_room(takes.load(batch));
-            let taken = std::iter::from_fn(|| takes.pop()).count();
-            assert_eq!(taken, 4, "in round {round}");
+            assert_eq!(takes.load(|room| depot.fetch(room)), 4, "in round {round}");
+            assert_eq!(std::iter::from_fn(|| takes.pop()).count(), 4);
         }
-        // Until who takes has room of its own to spare.
-        assert!(from_the_heap <= 4, "{from_the_heap} of 30");
+        // Until each slot has some, but for what the one who takes had none of yet, or keeps.
+        assert!(from_the_heap <= 4 + 3, "{from_the_heap} of 30");
     }
 
     #[test]
     fn nothing_is_lost_between_a_magazine_and_its_depot() {
         let (mut magazine, depot) = (Magazine::new(4), Depot::new(1));
-        for item in 0..30 {
-            magazine
-                .push(item, || None)
-                .into_iter()
-                .for_each(|b| depot.put(b));
-        }
+        (0..30).for_each(|item| magazine.push(item, |batch| depot.leave(batch)));
         assert_eq!(
             depot.items() + magazine.unload().map(|b| b.len()).iter().sum::<usize>(),
             30
         );
         let mut taken = 0;
-        while let Some(batch) = depot.take() {
-            depot.leave_room(magazine.load(batch));
+        while magazine.load(|room| depot.fetch(room)) > 0 {
             taken += std::iter::from_fn(|| magazine.pop()).count();
         }
         assert_eq!((taken, depot.items()), (24, 0));
@@ -339,15 +373,12 @@ mod loom_tests {
 
     fn give(magazine: &mut Magazine<Block>, depot: &Depot<Block>, block: Block) {
         block.0.with_mut(|_| ());
-        magazine
-            .push(block, || depot.take_room())
-            .into_iter()
-            .for_each(|b| depot.put(b));
+        magazine.push(block, |batch| depot.leave(batch));
     }
 
     fn take(magazine: &mut Magazine<Block>, depot: &Depot<Block>) -> Option<Block> {
         let block = magazine.pop().or_else(|| {
-            depot.leave_room(magazine.load(depot.take()?));
+            magazine.load(|room| depot.fetch(room));
             magazine.pop()
         });
         block.inspect(|block| block.0.with_mut(|_| ()))

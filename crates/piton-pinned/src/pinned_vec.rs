@@ -145,9 +145,12 @@ impl<T: Pod> PinnedVec<T> {
     /// Makes room for at least `more` elements besides those there are; at least doubles the room, if there is to be more.
     ///
     /// # Errors
-    /// [`PinnedError::InvalidSize`], and as [`PinnedPool::allocate`]; [`PinnedError::InUse`] while a device writes the
-    /// elements, which cannot be copied then.
+    /// [`PinnedError::InvalidSize`], also for elements of no bytes, which are not in memory; as [`PinnedPool::allocate`];
+    /// [`PinnedError::InUse`] while a device writes the elements, which cannot be copied then.
     pub fn reserve(&mut self, more: usize) -> Result<(), PinnedError> {
+        if size_of::<T>() == 0 && more > 0 {
+            return Err(PinnedError::nothing());
+        }
         let wanted = self.len.saturating_add(more);
         if wanted <= self.capacity() {
             return Ok(());

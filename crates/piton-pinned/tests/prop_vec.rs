@@ -223,3 +223,16 @@ fn collections_lie_in_the_pool_and_leave_nothing_there() {
 #[cfg(feature = "allocator-api2")]
 #[repr(align(4096))]
 struct Aligned([u8; 4096]);
+
+#[test]
+fn elements_of_no_bytes_are_refused_and_not_lost() {
+    let (_fake, _timeline, pool) = pool();
+    let mut elements = PinnedVec::new(&pool);
+    let refused = PinnedError::InvalidSize {
+        given: 0,
+        maximum: isize::MAX as u64,
+    };
+    assert_eq!(elements.push(()), Err(refused.clone()));
+    assert_eq!(elements.resize(3, ()), Err(refused));
+    assert_eq!((elements.len(), elements.resize(0, ())), (0, Ok(())));
+}

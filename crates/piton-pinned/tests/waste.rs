@@ -93,6 +93,22 @@ fn small_blocks_that_are_free_are_merged_before_more_is_asked_for() {
     assert!(held <= 128 << 20, "{held}");
 }
 
+#[test]
+fn few_free_blocks_of_another_size_serve_a_request_before_more_is_asked_for() {
+    let pool = pool();
+    let mut blocks: Vec<_> = (0..64).map(|_| pool.allocate(MIB).unwrap()).collect();
+    let before = pool.stats();
+    // A slab of them, a sixteenth of what there is.
+    blocks.drain(..4);
+    pool.flush_thread();
+    let larger = pool.allocate(2 * MIB).unwrap();
+    let after = pool.stats();
+    assert_eq!(after.held_bytes, before.held_bytes);
+    assert_eq!(after.driver_allocations, before.driver_allocations);
+    drop((larger, blocks));
+    pool.check().unwrap();
+}
+
 /// Requests recorded elsewhere: the files of the folder that `variable` names, else of `shared/NAME` beside the
 /// repository. Without any a line says so.
 fn recorded(variable: &str, name: &str) -> Vec<PathBuf> {
