@@ -83,14 +83,18 @@ pub const fn peak(kind: LinkKind, lanes: u16) -> BytesPerSec {
     BytesPerSec::new(peak_kilobytes(kind) * 1_000 * lanes as u64)
 }
 
+/// What a copy can expect of a link whose peak is known.
+pub(crate) const fn of_peak(kind: LinkKind, peak: BytesPerSec) -> BytesPerSec {
+    BytesPerSec::new(peak.get() / 100 * share_percent(kind))
+}
+
 /// What a copy over `lanes` lanes can expect, one direction, or `None` for zero lanes.
 #[must_use]
 pub const fn bandwidth(kind: LinkKind, lanes: u16) -> Option<BytesPerSec> {
     if lanes == 0 {
         return None;
     }
-    let rate = peak(kind, lanes).get() / 100 * share_percent(kind);
-    Some(BytesPerSec::new(rate))
+    Some(of_peak(kind, peak(kind, lanes)))
 }
 
 /// Time for the first byte to cross a link.
