@@ -31,6 +31,10 @@ use crate::quantity::{BytesPerSec, Nanos};
 /// Time from submitting a copy until its copy engine moves the first byte.
 pub const COPY_LAUNCH: Nanos = Nanos::new(5_000);
 
+/// Time from the last byte of a copy to the first of the next on the same engine, which was submitted and ready by then: the
+/// engine takes commands while it moves bytes, but answers for a copy before it begins another.
+pub const COPY_BETWEEN: Nanos = Nanos::new(2_000);
+
 /// Bytes a staged copy moves through host memory at a time.
 pub const STAGING_CHUNK_BYTES: u64 = 1 << 20;
 
