@@ -1,7 +1,5 @@
 //! What files of real machines have that no manual mentions, each made small.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
-
 use piton_topology::{BytesPerSec, Distance, LinkKind, Machine, NcclRates, Partial, Warning};
 use std::fs;
 
