@@ -199,7 +199,8 @@ fn step_copy(
         let memory = entry.command.host_memory();
         let home = memory.and_then(|address| machine.host.lock().home(address));
         let ends = (queue.device.id(), home);
-        let flowing = traffic.start(ends, &entry.command, (earliest, slowness));
+        let prepared = queue.prepared_at(entry.submitted_at);
+        let flowing = traffic.start(ends, &entry.command, (prepared, earliest), slowness);
         if flowing.is_some() {
             queue.set_flow(flowing);
             return Step::Later;
@@ -229,7 +230,7 @@ fn step_graph(
         graph::Step::Ended(end) => end,
     };
     if is_virtual {
-        queue.note_end(position, end.end);
+        queue.note_end(position, (end.end, end.end));
         queue.engine().pass_time(end.end);
     } else {
         end.end = record::now(queue);
@@ -288,7 +289,7 @@ fn skip(
         _ => {}
     }
     if queue.engine().is_virtual() {
-        queue.note_end(position, queue.time());
+        queue.note_end(position, (queue.time(), queue.time()));
     }
     // A replay under way goes too; out of its place first, since what it keeps is the program's.
     let replay = queue.replay.take();
@@ -361,7 +362,8 @@ fn run_front_at(
     };
     let end = schedule.map_or_else(|| record::now(queue), |(_, end)| end);
     if schedule.is_some() {
-        queue.note_end(position, end);
+        let prepared = plan::prepared(queue, entry, (start, end));
+        queue.note_end(position, (prepared, end));
         queue.engine().pass_time(end);
     }
     record::finish(queue, draft, (start, end), kernel);

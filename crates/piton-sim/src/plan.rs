@@ -2,8 +2,17 @@
 //!
 //! A command starts when its queue, its submission and what it needs (cores, a copy engine, what it waits for)
 //! allow, and takes as long as `cost` says. Nothing here runs anything.
+//!
+//! A copy is made ready while the copy before it is carried, by its own queue or by the engine for another: what it costs to start
+//! is time from when it could be looked at, and keeps no engine busy.
 
-use crate::{command::Command, cost, execute::copy_engine, kernel::SimKernel, queue::QueueCore};
+use crate::{
+    command::{Command, Entry},
+    cost,
+    execute::copy_engine,
+    kernel::SimKernel,
+    queue::QueueCore,
+};
 use piton_driver::{Grid, Operation, PeerAddress};
 
 /// When a command starts and ends, in virtual time; `None` in real time.
@@ -38,24 +47,51 @@ pub(crate) fn plan(queue: &QueueCore, command: &Command, submitted_at: u64) -> O
             return Some((met, met));
         }
         Command::CopyToDevice { .. } | Command::CopyToHost { .. } => {
-            cost::START_NS + cost::transfer_ns(command.bytes(), host)
+            cost::transfer_ns(command.bytes(), host)
         }
-        Command::CopyPeer { dst, src, bytes } => {
-            cost::START_NS + peer_ns(queue, *dst, *src, *bytes)
-        }
+        Command::CopyPeer { dst, src, bytes } => peer_ns(queue, *dst, *src, *bytes),
         Command::CopyOnDevice { .. } | Command::Fill { .. } => {
             let rate = cost::MEMORY_BYTES_PER_SECOND;
             cost::START_NS + cost::transfer_ns(command.bytes(), rate)
         }
         _ => cost::CONTROL_NS,
     };
-    let start = match command.operation() {
-        copy @ (Operation::CopyToDevice | Operation::CopyToHost | Operation::CopyPeer) => {
-            copy_engine(device, copy).occupy(earliest, duration)
+    if let copy @ (Operation::CopyToDevice | Operation::CopyToHost | Operation::CopyPeer) =
+        command.operation()
+    {
+        let lead = cost::lead_ns(queue.prepared_at(submitted_at), earliest);
+        let ready = earliest.saturating_add(lead);
+        // Whoever is next on the engine comes no sooner.
+        let busy = duration.saturating_add(cost::BETWEEN_COPIES_NS);
+        let moves = copy_engine(device, copy).occupy(ready, busy);
+        let waited = if moves > ready {
+            cost::BETWEEN_COPIES_NS
+        } else {
+            lead
+        };
+        return Some((moves - waited, moves.saturating_add(duration)));
+    }
+    Some((earliest, earliest.saturating_add(duration)))
+}
+
+/// From when on the queue's next command is made ready, where this one began and ended so: beside a copy from when its bytes move,
+/// behind a wait from when what is awaited was there, and otherwise when this one has ended. So no two copies of a queue begin to
+/// move bytes in less than a start, however short they are.
+pub(crate) fn prepared(queue: &QueueCore, entry: &Entry, (start, end): (u64, u64)) -> u64 {
+    let awaited = |met: u64| queue.prepared_at(met);
+    match &entry.command {
+        Command::CopyToDevice { .. } | Command::CopyToHost { .. } | Command::CopyPeer { .. } => {
+            let lead = cost::lead_ns(queue.prepared_at(entry.submitted_at), start);
+            start.saturating_add(lead)
         }
-        _ => earliest,
-    };
-    Some((start, start.saturating_add(duration)))
+        Command::WaitQueue {
+            queue: other,
+            position,
+            ..
+        } => awaited(other.ended_at(*position)),
+        Command::WaitSemaphore { semaphore, value } => awaited(semaphore.raised_at(*value)),
+        _ => end,
+    }
 }
 
 /// How long a kernel runs on the cores that the queue may use.

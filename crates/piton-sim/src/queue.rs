@@ -111,6 +111,8 @@ pub(crate) struct Consumer {
 struct Times {
     /// When the last command ended.
     latest: u64,
+    /// From when on the next one is made ready to start, if it is submitted by then.
+    prepared: u64,
     ends: Moments,
     /// The copy at the front, while it is under way. Only the owner of the front changes it.
     flow: Option<Flowing>,
@@ -219,11 +221,19 @@ impl QueueCore {
         self.times.lock().get_or_insert_default().flow = flow;
     }
 
-    /// Notes when a command ended, in virtual time.
-    pub(crate) fn note_end(&self, position: u64, time: u64) {
+    /// From when on its next command is made ready to start, in virtual time: no later than [`ready_at`](Self::ready_at).
+    pub(crate) fn prepared_at(&self, submitted_at: u64) -> u64 {
+        let times = self.times.lock();
+        let prepared = times.as_ref().map_or(0, |times| times.prepared);
+        prepared.max(submitted_at)
+    }
+
+    /// Notes when a command ended, in virtual time, and from when on the next one is made ready.
+    pub(crate) fn note_end(&self, position: u64, (prepared, time): (u64, u64)) {
         let mut times = self.times.lock();
         let times = times.get_or_insert_default();
         times.latest = time;
+        times.prepared = prepared;
         times.ends.note(position, time);
     }
 

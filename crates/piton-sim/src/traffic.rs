@@ -86,13 +86,14 @@ impl Traffic {
         })
     }
 
-    /// Starts a copy of a queue of `device` at `earliest`, slowed down so many times, whose host memory is near `home`; `None`
-    /// if it is none that passes through wires.
+    /// Starts a copy of a queue of `device` at `earliest`, made ready from `prepared` on and slowed down so many times, whose host
+    /// memory is near `home`; `None` if it is none that passes through wires.
     pub(crate) fn start(
         &self,
         (device, home): (DeviceId, Option<DeviceId>),
         command: &Command,
-        (earliest, slowness): (u64, u64),
+        (prepared, earliest): (u64, u64),
+        slowness: u64,
     ) -> Option<Flowing> {
         let (way, latency) = self.way(device, home, command)?;
         let slowness = u32::try_from(slowness).unwrap_or(u32::MAX);
@@ -107,7 +108,7 @@ impl Traffic {
         flows.advance(earliest);
         let start = flows.fluid.now();
         let spec = FlowSpec {
-            delay: cost::START_NS.saturating_add(latency),
+            delay: cost::lead_ns(prepared, start).saturating_add(latency),
             ..FlowSpec::new(uses, command.bytes())
         };
         let flow = flows.fluid.start(spec).ok()?;

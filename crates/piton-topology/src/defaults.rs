@@ -31,6 +31,10 @@ use crate::quantity::{BytesPerSec, Nanos};
 /// Time from submitting a copy until its copy engine moves the first byte.
 pub const COPY_LAUNCH: Nanos = Nanos::new(5_000);
 
+/// Time from the last byte of a copy to the first of the next on the same engine, which was submitted and ready by then: the
+/// engine takes commands while it moves bytes, but answers for a copy before it begins another.
+pub const COPY_BETWEEN: Nanos = Nanos::new(2_000);
+
 /// Bytes a staged copy moves through host memory at a time.
 pub const STAGING_CHUNK_BYTES: u64 = 1 << 20;
 
@@ -83,14 +87,18 @@ pub const fn peak(kind: LinkKind, lanes: u16) -> BytesPerSec {
     BytesPerSec::new(peak_kilobytes(kind) * 1_000 * lanes as u64)
 }
 
+/// What a copy can expect of a link whose peak is known.
+pub(crate) const fn of_peak(kind: LinkKind, peak: BytesPerSec) -> BytesPerSec {
+    BytesPerSec::new(peak.get() / 100 * share_percent(kind))
+}
+
 /// What a copy over `lanes` lanes can expect, one direction, or `None` for zero lanes.
 #[must_use]
 pub const fn bandwidth(kind: LinkKind, lanes: u16) -> Option<BytesPerSec> {
     if lanes == 0 {
         return None;
     }
-    let rate = peak(kind, lanes).get() / 100 * share_percent(kind);
-    Some(BytesPerSec::new(rate))
+    Some(of_peak(kind, peak(kind, lanes)))
 }
 
 /// Time for the first byte to cross a link.

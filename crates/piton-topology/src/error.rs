@@ -177,6 +177,12 @@ pub enum Warning {
         /// A switch after the first.
         node: NodeId,
     },
+    /// A file has a switch and something else at one PCI address: the first in the file keeps it.
+    #[error("{node} is at a PCI address that something else has in the file, and goes without one")]
+    SharedAddress {
+        /// What has none now.
+        node: NodeId,
+    },
     /// A tool's matrix says different things about a pair, one for each direction; the first is taken.
     #[error("{a} and {b} are not as far apart in one direction as in the other")]
     Asymmetric {

@@ -70,6 +70,7 @@ mod stripe;
 pub mod sysfs;
 mod tool_matrix;
 mod valued;
+mod warning_text;
 mod xml;
 
 pub use builder::{
@@ -110,3 +111,4 @@ pub use stripe::{
 };
 pub use tool_matrix::{MAX_MATRIX_BYTES, ToolEndpoint, ToolMatrix};
 pub use valued::Valued;
+pub use warning_text::warning_lines;

@@ -84,7 +84,7 @@ pub enum XgmiVersion {
     Gfx906,
     /// gfx90a: MI200 series.
     Gfx90a,
-    /// gfx94x: MI300 series.
+    /// gfx94x and gfx95x: MI300 and MI350 series.
     Gfx94x,
 }
 

@@ -61,6 +61,8 @@ impl fmt::Display for RouteKind {
 pub struct CostModel {
     /// Time to start one copy; a staged route starts two.
     pub launch: Nanos,
+    /// Time between two copies on one engine where the second was ready before the first had ended.
+    pub between: Nanos,
     /// Bytes a staged copy moves at a time: the second half starts when the first chunk is in.
     pub chunk_bytes: u64,
     /// Rate of a copy inside one device.
@@ -104,6 +106,7 @@ impl Default for CostModel {
     fn default() -> Self {
         Self {
             launch: defaults::COPY_LAUNCH,
+            between: defaults::COPY_BETWEEN,
             chunk_bytes: defaults::STAGING_CHUNK_BYTES,
             local: defaults::LOCAL_COPY,
             host_bridge_sixths: defaults::HOST_BRIDGE_SIXTHS,

@@ -26,7 +26,7 @@ use crate::pci::{PciAddress, PciIdentity};
 pub struct PciFunction {
     /// Where it is.
     pub address: PciAddress,
-    /// Who made it and what it is; `None` if a file is missing.
+    /// Who made it, zeros if no file says so, and what it is; `None` if that file is missing.
     pub identity: Option<PciIdentity>,
     /// The functions above it by its real path, nearest first; `None` if its folder is no link, as in
     /// captures that copied folders.

@@ -1,14 +1,15 @@
 //! How a part of a copy that stops on its way is cut into chunks.
 //!
 //! Each leg carries a chunk while the next leg carries the one before. A chunk takes its time on the wire and, before that,
-//! the time to start it; while one lane of a leg starts a chunk the leg's other lane is to use the wire, so a chunk must take
-//! longer than a start. And the next leg has nothing to do until a chunk has arrived, so chunks are to be short. They take
+//! what lies between two copies of an engine, or all of a start where it came late; meanwhile the leg's other lane is to use the wire,
+//! so a chunk must take longer than a start. And the next leg has nothing to do until a chunk has arrived, so chunks are to be short. They take
 //! [`CHUNK_TIME`] on the wire, which is a few times a start.
 //!
 //! The first chunks are shorter still, each than the next, one for each lane of a leg and two at least: the next leg begins
 //! sooner, and the lanes of a leg do not end, and then start, at the same times, in which the wire would rest. So are the last,
 //! since the last leg carries those alone.
 
+use piton_topology::Nanos;
 use std::time::Duration;
 
 /// Bytes of a chunk at least, where there are so many.
@@ -20,8 +21,6 @@ const CHUNK_TIME: Duration = Duration::from_micros(20);
 /// The same on the way into host memory or out of it, for which a device may have but one engine: then nothing is carried while
 /// a chunk is started.
 const HOST_CHUNK_TIME: Duration = Duration::from_micros(60);
-/// What starting a copy takes, about.
-const START: Duration = Duration::from_micros(5);
 /// Chunks of a part at most, so that its commands find room in a lane.
 const MOST_CHUNKS: u64 = 320;
 /// Short chunks at each end at most.
@@ -40,6 +39,8 @@ pub(crate) enum Engines {
     Few {
         /// In a device's memory or the host's.
         stops: u16,
+        /// From one chunk to the next, which was ready before the engine was free.
+        between: Nanos,
     },
 }
 
@@ -49,11 +50,11 @@ impl Engines {
         match self {
             Self::Many => CHUNK_TIME.as_nanos(),
             Self::Host => HOST_CHUNK_TIME.as_nanos(),
-            // Each stop waits for a chunk, and each chunk for its start: so both together are least.
-            Self::Few { stops } => {
-                let starts = u128::from(part_ns) * START.as_nanos();
+            // Each stop waits for a chunk, and each chunk for what is between two: so both together are least.
+            Self::Few { stops, between } => {
+                let all = u128::from(part_ns) * u128::from(between.get());
                 let least = CHUNK_TIME.as_nanos();
-                (starts / u128::from(stops.max(1))).isqrt().max(least)
+                (all / u128::from(stops.max(1))).isqrt().max(least)
             }
         }
     }
@@ -149,6 +150,11 @@ impl Chunks {
 mod tests {
     use super::*;
 
+    const fn few(stops: u16) -> Engines {
+        let between = piton_topology::defaults::COPY_BETWEEN;
+        Engines::Few { stops, between }
+    }
+
     /// 24 GB/s.
     fn chunks(bytes: u64, lanes: u16, engines: Engines) -> Chunks {
         Chunks::of(bytes, bytes / 24, lanes, engines)
@@ -162,8 +168,8 @@ mod tests {
         let [half, quarter] = [2, 4].map(|part| LEAST_CHUNK_BYTES / part);
         assert_eq!(sizes[..3], [quarter, half, LEAST_CHUNK_BYTES]);
         assert_eq!(sizes[sizes.len() - 2..], [half, quarter]);
-        let alone = chunks(64 << 20, 1, Engines::Few { stops: 1 });
-        assert!(alone.longest > 2 << 20, "{alone:?}");
+        let alone = chunks(64 << 20, 1, few(1));
+        assert!(alone.longest > 3 * LEAST_CHUNK_BYTES, "{alone:?}");
         let four = chunks(64 << 20, 4, Engines::Many);
         assert_eq!(four.longest, LEAST_CHUNK_BYTES / 2);
     }
@@ -180,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_part_that_has_an_engine_to_itself_has_shorter_chunks_the_more_often_it_stops() {
-        let [once, often] = [1, 4].map(|stops| chunks(256 << 20, 1, Engines::Few { stops }));
+        let [once, often] = [1, 4].map(|stops| chunks(256 << 20, 1, few(stops)));
         // Twice as many starts, four times as many chunks to wait for.
         assert!(
             once.longest.abs_diff(2 * often.longest) < 1024,
@@ -209,7 +215,7 @@ mod tests {
             let kinds = [
                 chunks(bytes, 2, Engines::Many),
                 chunks(bytes, 8, Engines::Many),
-                chunks(bytes, 1, Engines::Few { stops: 3 }),
+                chunks(bytes, 1, few(3)),
             ];
             let side_by_side = Chunks::side_by_side(bytes, 3);
             assert!(side_by_side.count() <= 3);

@@ -157,9 +157,10 @@ impl Job {
         let mut parts = Vec::new();
         if untrusted.is_empty() {
             self.left = later;
-            let has_engine = engine.config.engines.is_some();
+            let config = &engine.config;
+            let between = config.engines.map(|_| config.costs.between);
             for share in shares {
-                let ends = (&engine.ends, has_engine, self.age.class);
+                let ends = (&engine.ends, between, self.age.class);
                 let mut part = Part::new(ends, share, self.src.device, self.dst.device);
                 // SAFETY: as the caller promised: the gates are closed until all of this has ended.
                 unsafe {

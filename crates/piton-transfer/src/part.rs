@@ -29,6 +29,7 @@ use piton_driver::{Command, DeviceId, PeerAddress, Priority};
 use piton_pinned::PinnedBlock;
 use piton_stream::StreamError;
 use piton_timeline::{Frontier, Timepoint};
+use piton_topology::Nanos;
 use std::ptr::NonNull;
 
 /// Chunks of memory between two legs of two lanes each; legs with more lanes have more of them, and as much shorter ones.
@@ -64,22 +65,22 @@ enum Spot {
 }
 
 impl Part {
-    /// A part with all it needs and nothing submitted; `has_engine` where a device has no more engines than parts,
-    /// `urgency` of its lanes. Where
-    /// something could not be had, it says so.
+    /// A part with all it needs and nothing submitted; `between` is the time between two of its copies where a device has no more
+    /// engines than parts, `urgency` that of its lanes. Where something could not be had, it says so.
     pub(crate) fn new(
-        (ends, has_engine, urgency): (&Ends, bool, Priority),
+        (ends, between, urgency): (&Ends, Option<Nanos>, Priority),
         share: Share,
         from: DeviceId,
         to: DeviceId,
     ) -> Self {
         let legs = share.way.legs(from, to);
-        let engines = match (has_engine, share.way.stops_in_the_host()) {
-            (true, _) => Engines::Few {
+        let engines = match (between, share.way.stops_in_the_host()) {
+            (Some(between), _) => Engines::Few {
                 stops: u16::try_from(share.way.stops.len()).unwrap_or(u16::MAX),
+                between,
             },
-            (false, true) => Engines::Host,
-            (false, false) => Engines::Many,
+            (None, true) => Engines::Host,
+            (None, false) => Engines::Many,
         };
         let chunks = if legs.len() > 1 {
             Chunks::of(share.bytes, share.predicted_ns, share.lanes, engines)

@@ -201,14 +201,11 @@ impl Plans {
     }
 
     /// Links divide evenly among commands, so a copy that weighs three has three times as many of them under way; but no more
-    /// than there are engines for.
+    /// than a device has engines, each of which carries a lane.
     fn weighed(&self, share: Share, weight: CopyWeight) -> Share {
         let lanes = share.lanes.saturating_mul(weight.get());
-        let most = if self.options.engines.is_some() {
-            share.lanes
-        } else {
-            MOST_LANES.max(share.lanes)
-        };
+        let engines = self.options.engines.map(|engines| engines.count);
+        let most = engines.unwrap_or(MOST_LANES).max(share.lanes);
         Share {
             lanes: lanes.min(most),
             ..share

@@ -135,7 +135,7 @@ impl Transfers {
 
     /// As [`copy`](Self::copy); of links that copies of one class share it gets as much as it weighs beside them, and on others'
     /// ways what is left of those. Only guarded copies weigh more than one: one command is as good as another. Where devices
-    /// have [few engines](crate::TransferConfig::engines) a copy gets no more than its engines carry.
+    /// have [few engines](crate::TransferConfig::engines) a copy weighs no more than there are.
     ///
     /// # Safety
     /// As there.

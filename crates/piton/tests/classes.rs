@@ -7,7 +7,7 @@ use piton::{
     StreamOptions, TransferConfig,
     sim::{Backing, DeviceConfig, ScheduleOrder},
 };
-use piton_topology::LinkKind;
+use piton_topology::{BytesPerSec, CopyEngines, LinkKind};
 use std::{
     sync::{
         Arc,
@@ -173,6 +173,18 @@ fn copies_of_one_class_share_a_link_by_weights() {
         let wanted = f64::from(weights[0]) / f64::from(weights[1]);
         let found = ratio(2, one_way, 64, weights);
         assert!((found / wanted - 1.0).abs() < 0.01, "{weights:?}: {found}");
+    }
+    let few = TransferConfig {
+        engines: Some(CopyEngines {
+            count: 4,
+            rate: BytesPerSec::MAX,
+        }),
+        ..one_way
+    };
+    // More than there are engines for is as much as there are.
+    for (weights, wanted) in [([3, 1], 3.0), ([1, 3], 1.0 / 3.0), ([8, 1], 4.0)] {
+        let found = ratio(2, few, 64, weights);
+        assert!((found / wanted - 1.0).abs() < 0.02, "{weights:?}: {found}");
     }
 }
 

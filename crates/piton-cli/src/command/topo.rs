@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use piton_topology::{
     CostModel, DeviceId, Machine, PeerAccess, Residual, Router, StripeOptions, StripePlan,
-    StripePlanner, matrix_text,
+    StripePlanner, matrix_text, warning_lines,
 };
 
 use crate::report;
@@ -75,10 +75,9 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
         return output.line(json::text(&study, measured.as_ref())?);
     }
     output.line(matrix_text(&machine))?;
-    machine
-        .warnings()
-        .iter()
-        .try_for_each(|warning| output.line(format_args!("note: {warning}")))?;
+    for warning in warning_lines(&machine) {
+        output.line(format_args!("note: {warning}"))?;
+    }
     let overruled = notes.iter().filter(|note| note.overruled.is_some());
     for note in overruled {
         output.line(format_args!("note: {note}"))?;

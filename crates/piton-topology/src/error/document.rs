@@ -73,8 +73,8 @@ pub enum MatrixError {
         /// Columns there are.
         columns: usize,
     },
-    /// A row that was broken over several lines and can be put together in more than one way, or in too many.
-    #[error("line {line}: a row over several lines that can be read in more than one way")]
+    /// A row that was broken over several lines and can be put together in no way, or in more than one.
+    #[error("line {line}: a row over several lines that cannot be read in one way and no other")]
     Wrapped {
         /// Where it begins.
         line: usize,

@@ -198,9 +198,17 @@ impl<'d> Assembly<'d> {
         Ok(node)
     }
 
+    /// Puts a node at its address, unless the file has a switch there, as real ones have: the library keeps kinds of nodes apart.
     fn place(&mut self, node: NodeId, address: PciAddress, identity: PciIdentity) {
-        self.builder.pci(node, address, Some(identity));
-        self.at.insert(address, node);
+        if self.at.contains_key(&address) && self.switches.contains_key(&address) {
+            self.builder.warn(Warning::SharedAddress { node });
+        } else {
+            self.builder.pci(node, address, Some(identity));
+        }
+        // What links name is a device.
+        if !self.at.contains_key(&address) || identity.is_device() {
+            self.at.insert(address, node);
+        }
     }
 
     fn join_above(
@@ -259,6 +267,7 @@ impl<'d> Assembly<'d> {
         let mut switch = None;
         for gpu in std::mem::take(&mut self.gpus) {
             let compute = compute_capability(gpu.element)?;
+            self.add_processor_link(&gpu)?;
             for (name, kind) in kinds_of(gpu.element)? {
                 for link in gpu.element.children(name) {
                     let lanes: u16 = link.required("count", |text| text.parse().ok())?;
@@ -287,6 +296,19 @@ impl<'d> Assembly<'d> {
         Ok(())
     }
 
+    /// Adds the link of a device to its own processor's memory, whose width the file says.
+    fn add_processor_link(&mut self, gpu: &Gpu<'_>) -> Result<(), NcclError> {
+        for element in gpu.element.children("c2c") {
+            let (lanes, megabytes) = c2c(element)?;
+            if lanes > 0 && megabytes > 0 {
+                let link = Link::with_defaults(gpu.node, gpu.memory, LinkKind::C2c, lanes);
+                self.builder
+                    .link(self.rates.c2c(link.declared(), megabytes))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The one node that stands for all NVSwitches, added when first needed.
     fn nvswitch(&mut self, switch: &mut Option<NodeId>) -> Result<NodeId, NcclError> {
         if let Some(node) = *switch {
@@ -308,6 +330,13 @@ impl<'d> Assembly<'d> {
     }
 }
 
+/// How many links a `c2c` element has, and what they carry together, in megabytes a second.
+pub(super) fn c2c(element: Element<'_>) -> Result<(u16, u64), NcclError> {
+    let lanes: u16 = element.required("count", |text| text.parse().ok())?;
+    let one: u32 = element.required("bw", |text| text.parse().ok())?;
+    Ok((lanes, u64::from(one) * u64::from(lanes)))
+}
+
 /// The compute capability of a device of NVIDIA's: 80 for 8.0.
 fn compute_capability(gpu: Element<'_>) -> Result<Option<u32>, NcclError> {
     Ok(gpu.optional("sm", |text| text.parse().ok())?)
@@ -326,7 +355,7 @@ pub(super) fn kinds_of(gpu: Element<'_>) -> Result<[(&'static str, LinkKind); 2]
     let architecture = gpu.node.attribute("gcn").unwrap_or("");
     let xgmi = match architecture.trim_start_matches("gfx") {
         "910" | "90a" => XgmiVersion::Gfx90a,
-        newer if newer.starts_with("94") => XgmiVersion::Gfx94x,
+        newer if newer.starts_with("94") || newer.starts_with("95") => XgmiVersion::Gfx94x,
         _ => XgmiVersion::Gfx906,
     };
     Ok([

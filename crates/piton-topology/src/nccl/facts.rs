@@ -8,10 +8,13 @@ use roxmltree::Document;
 
 use super::assemble::{self, NVSWITCH, PROCESSOR};
 use super::element;
+use crate::defaults;
 use crate::error::NcclError;
 use crate::id::NumaId;
+use crate::link::LinkKind;
 use crate::partial::{FabricEnd, FabricFact};
 use crate::pci::{self, PciAddress, PciIdentity};
+use crate::quantity::BytesPerSec;
 use crate::sysfs::{LinkStatus, NumaFacts, PciFunction, PortType, SysfsTree, stand_in_root};
 use crate::xml::Element;
 
@@ -128,6 +131,22 @@ impl Facts {
         address: PciAddress,
         numa: Option<NumaId>,
     ) -> Result<(), NcclError> {
+        for element in gpu.children("c2c") {
+            let (lanes, megabytes) = assemble::c2c(element)?;
+            if lanes > 0 && megabytes > 0 {
+                let rate = defaults::of_peak(LinkKind::C2c, BytesPerSec::from_mb(megabytes));
+                self.fabric.push(FabricFact {
+                    ends: [
+                        FabricEnd::At(address),
+                        FabricEnd::Numa(numa.unwrap_or(NumaId::new(0))),
+                    ],
+                    kind: LinkKind::C2c,
+                    lanes,
+                    rates: Some([rate, rate]),
+                    latency: None,
+                });
+            }
+        }
         for (name, kind) in assemble::kinds_of(gpu)? {
             for link in gpu.children(name) {
                 let lanes: u16 = link.required("count", |text| text.parse().ok())?;

@@ -3,6 +3,7 @@
 //! The library's are for comparing answers with it: it counts PCIe 3 with 16 lanes as 12 GB/s, and
 //! memory as no limit. They are in `topo.h` and `topo.cc` of NCCL 2.30 and RCCL 2.20.
 
+use crate::defaults;
 use crate::error::NcclError;
 use crate::link::{Link, LinkKind, PcieGeneration};
 use crate::quantity::BytesPerSec;
@@ -63,6 +64,16 @@ impl Rates {
     /// A link between processors.
     pub(super) fn processors(self, link: Link, cpu: Processor) -> Link {
         self.rated(link, Some(cpu.megabytes(self.version)))
+    }
+
+    /// A link between a processor and its device, which the file says to carry `megabytes` at most.
+    pub(super) fn c2c(self, mut link: Link, megabytes: u64) -> Link {
+        let rate = match self.whose {
+            NcclRates::Copies => defaults::of_peak(link.kind, BytesPerSec::from_mb(megabytes)),
+            NcclRates::Library => BytesPerSec::from_mb(megabytes),
+        };
+        (link.up, link.down) = (rate, rate);
+        link
     }
 
     /// A link of the device fabric; `compute` is the device's compute capability, 80 for 8.0. What xGMI

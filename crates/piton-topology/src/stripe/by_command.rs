@@ -63,22 +63,23 @@ impl StripePlanner {
             ..self.stopping(kind, path, road.stops.into())
         };
         if self.options.engines.is_some() {
-            let start = self.options.costs.launch;
-            stripe.delay = stripe
-                .delay
-                .saturating_add(one_by_one(time, start, stripe.stops.len()));
+            let between = self.options.costs.between;
+            stripe.delay =
+                stripe
+                    .delay
+                    .saturating_add(one_by_one(time, between, stripe.stops.len()));
         }
         stripe
     }
 }
 
-/// What the chunks of a part add to its bytes over its rate where each is started when the one before has ended.
+/// What the chunks of a part add to its bytes over its rate where one engine carries them one by one.
 ///
-/// Each stop waits for a chunk, and each chunk for its start: of chunks that take `t` a copy that takes `time` has `time / t`.
-/// Both together are least where `t` is the root of `time * start / stops`, as who cuts them is to choose it, and then
-/// twice the root of `time * start * stops`.
-fn one_by_one(time: Nanos, start: Nanos, stops: usize) -> Nanos {
-    let product = u128::from(time.get()).saturating_mul(u128::from(start.get()));
+/// Each stop waits for a chunk, and each chunk for what is `between` two copies: of chunks that take `t` a copy that takes `time`
+/// has `time / t`. Both together are least where `t` is the root of `time * between / stops`, as who cuts them is to choose
+/// it, and then twice the root of `time * between * stops`.
+fn one_by_one(time: Nanos, between: Nanos, stops: usize) -> Nanos {
+    let product = u128::from(time.get()).saturating_mul(u128::from(between.get()));
     let root = product.saturating_mul(stops as u128).isqrt();
     Nanos::new(u64::try_from(2 * root).unwrap_or(u64::MAX))
 }

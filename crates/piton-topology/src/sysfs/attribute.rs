@@ -47,7 +47,8 @@ fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// A file parsed by `parse`, which answers `None` for text that is not `expected`.
+/// A file parsed by `parse`, which answers `None` for text that is not `expected`. Captures of old kernels have a zero byte behind
+/// the line.
 pub(super) fn parsed<T>(
     path: &Path,
     expected: Field,
@@ -58,7 +59,7 @@ pub(super) fn parsed<T>(
     };
     let value = std::str::from_utf8(&bytes)
         .ok()
-        .and_then(|text| parse(text.trim()));
+        .and_then(|text| parse(text.trim_end_matches('\0').trim()));
     let path = path.to_owned();
     value
         .map(Some)

@@ -3,48 +3,35 @@
 //! Each block has a title between rows of `=`. The link type is all it says of a pair, so a pair on
 //! PCIe is `NODE` or `SYS` by the NUMA nodes, or by the hops where those are not printed.
 
-use super::{MAX_COLUMNS, ToolEndpoint, ToolMatrix, smi};
+mod blocks;
+
+use super::{ToolEndpoint, ToolMatrix, smi};
 use crate::distance::{Distance, Relation};
 use crate::error::MatrixError;
 use crate::id::NumaId;
 use crate::matrix::Matrix;
 
-const WEIGHTS: &str = "Weight between two GPUs";
-const HOPS: &str = "Hops between two GPUs";
-const TYPES: &str = "Link Type between two GPUs";
+use blocks::{Block, TYPES};
 
 /// Hops of a path between devices on one processor: into the host and out of it.
 const HOPS_OF_ONE_NODE: u32 = 2;
 
 pub(super) fn is_rocm(text: &str) -> bool {
-    text.contains(TYPES)
-}
-
-/// One block's cells by row, with the line of each row; empty where the block was cut off.
-#[derive(Default)]
-struct Block<'t> {
-    rows: Vec<(usize, &'t str, Vec<&'t str>)>,
-}
-
-#[derive(Default)]
-struct Text<'t> {
-    names: Vec<&'t str>,
-    weights: Block<'t>,
-    hops: Block<'t>,
-    types: Block<'t>,
-    /// GPU's number and NUMA node.
-    numa: Vec<(usize, NumaId)>,
+    // A terminal may have broken the title.
+    let letters = text.chars().filter(|letter| !letter.is_whitespace());
+    letters.collect::<String>().contains(TYPES)
 }
 
 pub(super) fn parse(text: &str) -> Result<ToolMatrix, MatrixError> {
-    let text = read(text)?;
+    let text = blocks::read(text)?;
     let side = text.names.len();
     if side == 0 {
         return Err(MatrixError::NoHeader);
     }
     let weights = numbers(&text.names, &text.weights)?;
     let hops = numbers(&text.names, &text.hops)?;
-    let mut endpoints: Vec<ToolEndpoint> = text.names.iter().map(|name| endpoint(name)).collect();
+    let names = text.names.iter();
+    let mut endpoints: Vec<ToolEndpoint> = names.map(|name| endpoint(name)).collect();
     for (gpu, numa) in &text.numa {
         let name = format!("GPU{gpu}");
         let named = endpoints.iter_mut().find(|endpoint| endpoint.name == name);
@@ -77,6 +64,7 @@ fn endpoint(name: &str) -> ToolEndpoint {
     }
 }
 
+/// What a link type says of two devices that are `far` from each other over the host, or the `same`.
 fn relation(word: &str, same: bool, far: bool) -> Option<Relation> {
     let host = |distance| Relation {
         distance,
@@ -92,82 +80,7 @@ fn relation(word: &str, same: bool, far: bool) -> Option<Relation> {
     }
 }
 
-/// Sorts the lines into blocks.
-fn read(text: &str) -> Result<Text<'_>, MatrixError> {
-    let mut read = Text::default();
-    let mut title = "";
-    for (line, text) in (1..).zip(text.lines()) {
-        let text = text.trim();
-        if text.starts_with('=') {
-            title = text.trim_matches('=').trim();
-            continue;
-        }
-        if text.contains("(Topology) Numa Node:") {
-            read.numa.extend(numa_line(line, text)?);
-            continue;
-        }
-        let block = match title {
-            WEIGHTS => &mut read.weights,
-            HOPS => &mut read.hops,
-            TYPES => &mut read.types,
-            _ => continue,
-        };
-        let mut words = text.split_whitespace();
-        let Some(first) = words.next() else { continue };
-        let cells: Vec<&str> = words.collect();
-        if cells.iter().all(|cell| cell.starts_with("GPU")) {
-            read_header(line, first, cells, &mut read.names)?;
-        } else {
-            block.rows.push((line, first, cells));
-        }
-    }
-    Ok(read)
-}
-
-fn read_header<'t>(
-    line: usize,
-    first: &'t str,
-    others: Vec<&'t str>,
-    names: &mut Vec<&'t str>,
-) -> Result<(), MatrixError> {
-    let header: Vec<&str> = std::iter::once(first).chain(others).collect();
-    let limit = MAX_COLUMNS;
-    if header.len() > limit {
-        return Err(MatrixError::TooManyColumns { line, limit });
-    }
-    if names.is_empty() {
-        let mut sorted = header.clone();
-        sorted.sort_unstable();
-        if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(MatrixError::Repeated { line });
-        }
-        *names = header;
-        return Ok(());
-    }
-    if *names == header {
-        return Ok(());
-    }
-    Err(MatrixError::UnknownRow { line })
-}
-
-/// `GPU[0] : (Topology) Numa Node: 3`; -1 and other words are no node.
-fn numa_line(line: usize, text: &str) -> Result<Option<(usize, NumaId)>, MatrixError> {
-    let wrong = || MatrixError::Affinity { line };
-    let (gpu, numa) = text.split_once("(Topology) Numa Node:").ok_or_else(wrong)?;
-    let gpu = gpu.trim().trim_end_matches(':').trim();
-    let number = gpu
-        .strip_prefix("GPU[")
-        .and_then(|gpu| gpu.strip_suffix(']'))
-        .and_then(|gpu| gpu.parse().ok())
-        .ok_or_else(wrong)?;
-    Ok(numa
-        .trim()
-        .parse()
-        .ok()
-        .map(|numa| (number, NumaId::new(numa))))
-}
-
-fn numbers(names: &[&str], block: &Block<'_>) -> Result<Matrix<Option<u32>>, MatrixError> {
+fn numbers(names: &[String], block: &Block) -> Result<Matrix<Option<u32>>, MatrixError> {
     let cells = cells_of(names, block, |_, _, word| match word {
         "N/A" => Some(None),
         word => word.parse().ok().map(Some),
@@ -176,8 +89,8 @@ fn numbers(names: &[&str], block: &Block<'_>) -> Result<Matrix<Option<u32>>, Mat
 }
 
 fn cells_of<T: Copy>(
-    names: &[&str],
-    block: &Block<'_>,
+    names: &[String],
+    block: &Block,
     read: impl Fn(usize, usize, &str) -> Option<T>,
 ) -> Result<Matrix<Option<T>>, MatrixError> {
     let columns = names.len();

@@ -191,7 +191,7 @@ fn row_of(line: usize, columns: &Columns, broken: &[&str]) -> Result<String, Mat
 }
 
 /// The reading, if there is but one.
-fn only(line: usize, mut readings: Vec<String>) -> Result<String, MatrixError> {
+pub(super) fn only(line: usize, mut readings: Vec<String>) -> Result<String, MatrixError> {
     readings.sort_by_key(|text| cells(text));
     readings.dedup_by_key(|text| cells(text));
     match (readings.pop(), readings.is_empty()) {
@@ -201,7 +201,7 @@ fn only(line: usize, mut readings: Vec<String>) -> Result<String, MatrixError> {
 }
 
 /// All readings of lines that may be one.
-fn readings(line: usize, broken: &[&str]) -> Result<Vec<String>, MatrixError> {
+pub(super) fn readings(line: usize, broken: &[&str]) -> Result<Vec<String>, MatrixError> {
     let bytes: usize = broken.iter().map(|text| text.len()).sum();
     if broken.len() > MOST_LINES || broken.len() > 1 && bytes > MOST_BYTES {
         return Err(MatrixError::Wrapped { line });

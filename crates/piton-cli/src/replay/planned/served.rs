@@ -18,6 +18,7 @@ const OPTIONS: ReplayOptions = ReplayOptions {
     is_checked: false,
     placement: Placement::Virtual,
     finds_minimum: false,
+    search: SearchRule::BestOf(8),
     cross_lane: CrossLane::Wait,
     keeps: false,
     failing: FailingCalls::NONE,
