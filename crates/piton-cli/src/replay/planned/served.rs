@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use piton_alloc::CrossLane;
+use piton_alloc::{CrossLane, SearchRule};
 use piton_plan::{PlaceConfig, Plan};
 
 use super::PlannedError;
