@@ -8,7 +8,7 @@
 
 use std::hint::select_unpredictable;
 
-use crate::bins::{Bin, Bins};
+use crate::bins::{Bin, Bins, TRIES};
 use crate::records::{NIL, Record, Records};
 
 /// A request in units.
@@ -30,12 +30,27 @@ impl Fit {
     }
 
     /// The extent to place the request in, and the bin it hangs in.
+    // Twice, so that the usual search has loops of a length that the compiler knows.
     #[inline(always)]
     pub(crate) fn find(self, bins: &Bins, records: &Records) -> Option<(u32, Bin)> {
+        if bins.tries == TRIES {
+            self.find_among(bins, records, TRIES)
+        } else {
+            self.find_as_told(bins, records)
+        }
+    }
+
+    #[cold]
+    fn find_as_told(self, bins: &Bins, records: &Records) -> Option<(u32, Bin)> {
+        self.find_among(bins, records, bins.tries)
+    }
+
+    #[inline(always)]
+    fn find_among(self, bins: &Bins, records: &Records, tries: u32) -> Option<(u32, Bin)> {
         let own = Bin::of(self.units);
         let mut bin = bins.first_from(own)?;
         if bin == own {
-            let looked = self.best_in(bins, records, own, bins.tries);
+            let looked = self.best_in(bins, records, own, tries);
             if looked.best != NIL {
                 return Some((looked.best, own));
             }
@@ -46,7 +61,7 @@ impl Fit {
                 None => return self.find_at_length(bins, records, own),
             }
         }
-        let found = self.best_in(bins, records, bin, bins.tries).best;
+        let found = self.best_in(bins, records, bin, tries).best;
         if found != NIL {
             return Some((found, bin));
         }
