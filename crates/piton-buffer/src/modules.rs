@@ -479,7 +479,7 @@ mod loom_tests {
             let kernel = module.kernel("k").unwrap();
             let (theirs, their_kernel) = loader.join().unwrap();
             assert!(module.is_same(&theirs) && module.is_same(&load(&shared)));
-            assert!(Arc::ptr_eq(&kernel, &their_kernel));
+            assert!(Arc::ptr_eq(kernel.raw(), their_kernel.raw()));
         });
     }
 
