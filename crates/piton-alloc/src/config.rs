@@ -206,6 +206,12 @@ impl Settings {
     ) -> Result<Self, ConfigError> {
         let page = page_bytes(config, source)?;
         let max_align = source.alignment();
+        if !max_align.is_power_of_two() || max_align < MIN_ALIGNMENT {
+            return Err(ConfigError::SourceAlignment {
+                given: max_align,
+                minimum: MIN_ALIGNMENT,
+            });
+        }
         let unit = config.alignment;
         // Rounding adds less than a unit.
         let maximum = max_align.min(About::MOST_PADDING + 1);

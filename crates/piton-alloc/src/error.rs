@@ -26,6 +26,16 @@ pub enum ConfigError {
         /// The source's alignment.
         maximum: u64,
     },
+    /// The source guarantees an alignment that no pool can work with: the source is wrong, not the configuration.
+    #[error(
+        "the source aligns its Blocks to {given}, which is not a power of two of at least {minimum}"
+    )]
+    SourceAlignment {
+        /// The source's alignment.
+        given: u64,
+        /// Smallest that a pool works with.
+        minimum: u64,
+    },
     /// The limit is more than the device has or less than one Block.
     #[error(
         "a limit of {given} bytes is not between one Block, {minimum}, and the device's {capacity}"
@@ -200,7 +210,7 @@ pub enum AllocError {
         call: u64,
     },
     /// The source failed otherwise than by being out of memory.
-    #[error("the source of Blocks failed")]
+    #[error(transparent)]
     Driver(#[from] DriverError),
 }
 

@@ -48,6 +48,28 @@ fn alignments_are_powers_of_two_within_bounds() {
 }
 
 #[test]
+fn a_source_that_aligns_to_nothing_is_blamed_itself() {
+    for given in [0, 16, 96] {
+        let source = Arc::new(Books::aligned(CAPACITY, given));
+        let refused = DevicePool::new(source, Timeline::new(), &MemoryPoolConfig::default());
+        let minimum = 32;
+        let expected = ConfigError::SourceAlignment { given, minimum };
+        assert_eq!(refused.err(), Some(expected));
+    }
+}
+
+#[test]
+fn a_lost_device_is_named_by_the_message_itself() {
+    let source = Arc::new(Books::new(CAPACITY));
+    let config = MemoryPoolConfig::default();
+    let pool = DevicePool::new(Arc::clone(&source) as _, Timeline::new(), &config).unwrap();
+    source.lose();
+    let lost = piton_alloc::BlockSource::status(&*source).unwrap_err();
+    let refused = pool.allocate(piton_alloc::Request::new(64)).unwrap_err();
+    assert_eq!(refused.to_string(), lost.to_string());
+}
+
+#[test]
 fn block_sizes_are_what_the_source_serves_and_the_limit_allows() {
     let multiple = GRANULE;
     let zero = ConfigError::BlockBytes { given: 0, multiple };

@@ -180,7 +180,7 @@ impl Device for AscendDevice {
     }
 
     fn status(&self) -> Result<(), DriverError> {
-        self.standing.alive(Operation::Open)
+        self.standing.alive(Operation::QueryStatus)
     }
 
     fn record_error(&self, error: DriverError) {

@@ -205,9 +205,9 @@ impl Device for CudaDevice {
 
     fn status(&self) -> Result<(), DriverError> {
         if let Some(status) = self.context.fate.failure() {
-            return Err(self.standing.called(status, Operation::Open));
+            return Err(self.standing.called(status, Operation::QueryStatus));
         }
-        self.standing.alive(Operation::Open)
+        self.standing.alive(Operation::QueryStatus)
     }
 
     fn record_error(&self, error: DriverError) {

@@ -438,6 +438,7 @@ macro_rules! operations {
 
 operations! {
     Open "opening the device" "[`crate::Driver::open`].",
+    QueryStatus "asking whether the device works" "[`crate::Device::status`].",
     AllocateMemory "allocating device memory" "[`crate::Memory::allocate`].",
     FreeMemory "freeing device memory" "[`crate::Memory::free`].",
     QueryMemory "asking for memory usage" "[`crate::Memory::usage`].",

@@ -206,7 +206,7 @@ impl Device for OpenClDevice {
     }
 
     fn status(&self) -> Result<(), DriverError> {
-        self.alive(Operation::Open)
+        self.alive(Operation::QueryStatus)
     }
 
     fn record_error(&self, error: DriverError) {

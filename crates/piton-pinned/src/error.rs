@@ -113,7 +113,7 @@ pub enum PinnedError {
         errno: i32,
     },
     /// Memory is to go back before a round has passed.
-    #[error("memory that goes back after no round at all could never be used")]
+    #[error("memory that goes back after 0 rounds could never be used; 1 at least must pass")]
     InvalidDecay,
     /// The pool's books cannot span that much memory.
     #[error("the books of the pool: {0}")]

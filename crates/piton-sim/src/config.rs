@@ -153,15 +153,18 @@ pub struct SimConfig {
 }
 
 impl SimConfig {
-    /// `count` devices like `device`, all linked to each other at 48 GB/s with peer access.
+    /// `count` devices like `device`, all linked to each other at 48 GB/s with peer access. Where `count` is more than a machine
+    /// can have it makes one too many and no link: enough for the driver to refuse it, and no memory for what never is.
     pub fn uniform(count: u32, device: &DeviceConfig) -> Self {
-        let devices = (0..count)
+        let made = count.min(MAX_DEVICES + 1);
+        let linked = if made > MAX_DEVICES { 0 } else { made };
+        let devices = (0..made)
             .map(|n| DeviceConfig {
                 pci: pci(n),
                 ..device.clone()
             })
             .collect();
-        let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
+        let pairs = (0..linked).flat_map(|a| (a + 1..linked).map(move |b| (a, b)));
         let links = pairs.map(|(a, b)| LinkConfig {
             a: DeviceId(a),
             b: DeviceId(b),
@@ -311,7 +314,7 @@ pub enum SimError {
     /// More devices than addresses can name.
     #[error("{count} devices are more than {limit}")]
     TooManyDevices {
-        /// How many were asked for.
+        /// How many the configuration has; [`SimConfig::uniform`] stops at one too many.
         count: u32,
         /// How many there can be.
         limit: u32,
@@ -403,6 +406,19 @@ mod tests {
         let mut device = DeviceConfig::default();
         change(&mut device);
         SimConfig::uniform(2, &device).validate()
+    }
+
+    #[test]
+    fn a_uniform_machine_of_too_many_devices_is_refused_and_takes_no_memory_for_them() {
+        let (count, limit) = (MAX_DEVICES + 1, MAX_DEVICES);
+        let refused = Err(SimError::TooManyDevices { count, limit });
+        for given in [count, 1_000_000, u32::MAX] {
+            let config = SimConfig::uniform(given, &DeviceConfig::default());
+            assert!(config.devices.len() <= 65 && config.links.is_empty());
+            assert_eq!(config.validate(), refused);
+        }
+        let most = SimConfig::uniform(limit, &DeviceConfig::default());
+        assert_eq!((most.links.len(), most.validate()), (64 * 63 / 2, Ok(())));
     }
 
     #[test]

@@ -206,10 +206,10 @@ impl Device for SimDevice {
 
     fn status(&self) -> Result<(), DriverError> {
         if self.machine.fork.is_fork() {
-            return Err(self.error(ErrorKind::Forked, Operation::Open));
+            return Err(self.error(ErrorKind::Forked, Operation::QueryStatus));
         }
         if self.core().is_lost() {
-            return Err(self.error(ErrorKind::DeviceLost, Operation::Open));
+            return Err(self.error(ErrorKind::DeviceLost, Operation::QueryStatus));
         }
         Ok(())
     }

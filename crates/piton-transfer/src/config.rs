@@ -21,7 +21,8 @@ pub enum Compared {
     #[default]
     Nothing,
     /// So many places of 256 bytes of each part of a guarded copy. Finds links that went bad after they were tried, and not
-    /// every changed byte.
+    /// every changed byte. At most half of what a queue holds, and 512: one submission reads them all, and whoever submits
+    /// must not wait for room.
     Places(u32),
     /// Every byte of every copy between two devices that is in no graph: no wrong byte is seen, as long as what reads
     /// the two ends back reads right. Every copy is guarded, and every byte goes to the host twice: for machines that are
@@ -47,7 +48,7 @@ pub struct TransferConfig {
     pub compared: Compared,
     /// A copy that takes so many times what was predicted is overdue.
     pub deadline_factor: u32,
-    /// No copy is overdue before this, since predictions of short ones are poor.
+    /// No copy is overdue before this, since predictions of short ones are poor. A millisecond at least.
     pub least_deadline: Duration,
     /// Whether a thread of its own looks for copies that are overdue, a few times in each `least_deadline` while any are
     /// under way. Without it somebody is to [look](crate::Transfers::check). Of no use in virtual time, which it cannot see.

@@ -4,6 +4,7 @@ use piton_driver::{DeviceId, DriverError};
 use piton_pinned::PinnedError;
 use piton_stream::StreamError;
 use piton_topology::RouteError;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Why a copy could not be carried out.
@@ -63,6 +64,22 @@ pub enum TransferError {
         bytes: u64,
         /// The most they may have.
         limit: u64,
+    },
+    /// More places of a part are to be compared than one submission to a queue holds.
+    #[error("{given} places of a part to compare; at most {most} may be")]
+    Places {
+        /// What was asked for.
+        given: u32,
+        /// The most there is, on the device whose queues hold least.
+        most: u32,
+    },
+    /// A least deadline at which every copy is overdue before anybody looks.
+    #[error("a least deadline of {given:?}; it may be {least:?} or more")]
+    LeastDeadline {
+        /// What was asked for.
+        given: Duration,
+        /// The shortest there is.
+        least: Duration,
     },
     /// A weight that no copy may have.
     #[error("a copy that weighs {weight}; it may be 1 to {most}")]

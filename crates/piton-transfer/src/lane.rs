@@ -5,11 +5,19 @@
 
 use piton_driver::{Device, Priority};
 use piton_stream::{Stream, StreamError, StreamOptions, Streams};
-use piton_sync::Mutex;
+use piton_sync::{
+    Mutex,
+    atomic::{AtomicU64, Ordering},
+};
 use std::{sync::Arc, time::Duration};
 
 /// Commands a lane holds. A part of a copy submits fewer, so no submission waits for room.
 pub(crate) const LANE_COMMANDS: u32 = 1024;
+
+/// Commands a lane of this device holds.
+pub(crate) fn lane_commands(device: &dyn Device) -> u32 {
+    LANE_COMMANDS.min(device.info().limits.queue_commands)
+}
 
 /// The lanes of one device.
 #[derive(Debug)]
@@ -17,6 +25,8 @@ pub(crate) struct Lanes {
     device: Arc<dyn Device>,
     streams: Streams,
     idle: Mutex<Vec<Stream>>,
+    /// Lanes made so far: each has its number in its label.
+    made: AtomicU64,
 }
 
 impl Lanes {
@@ -25,6 +35,7 @@ impl Lanes {
             device: Arc::clone(device),
             streams: streams.clone(),
             idle: Mutex::default(),
+            made: AtomicU64::new(0),
         }
     }
 
@@ -55,12 +66,13 @@ impl Lanes {
 
     fn create(&self, priority: Priority) -> Result<Stream, StreamError> {
         let info = self.device.info();
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
         let options = StreamOptions {
             priority,
-            commands: Some(LANE_COMMANDS.min(info.limits.queue_commands)),
+            commands: Some(lane_commands(&*self.device)),
             // The engine has deadlines of its own, from what it predicts.
             command_deadline: Some(Duration::MAX),
-            ..StreamOptions::labelled(&format!("copies of {}", info.id))
+            ..StreamOptions::labelled(&format!("copies of {}, lane {number}", info.id))
         };
         self.streams.create(&self.device, options)
     }

@@ -6,12 +6,13 @@
 )]
 
 use crate::{
-    CopyWeight, Incident, Roads, RouteUse, TransferDevice, TransferError,
+    CopyWeight, Incident, Roads, RouteUse, TransferConfig, TransferDevice, TransferError,
     companion::Companions,
     config::Compared,
     end::Ends,
     engine::{Active, Engine},
     job::{Job, Verdict},
+    lane::{LANE_COMMANDS, lane_commands},
     overseer::{Bell, Overseer},
     plans::{Plans, place},
     route_use::RouteUses,
@@ -41,7 +42,7 @@ pub struct Carried {
 
 /// How often the thread that looks for copies that hang does so in the least deadline.
 const LOOKS_A_DEADLINE: u32 = 4;
-/// It never looks more often.
+/// It never looks more often, and no least deadline is shorter.
 const LEAST_PERIOD: Duration = Duration::from_millis(1);
 
 /// Copies between the devices of a runtime.
@@ -60,6 +61,7 @@ impl Transfers {
     /// # Errors
     /// [`TopologyMismatch`](TransferError::TopologyMismatch) if the machine has fewer devices;
     /// [`MisplacedDevice`](TransferError::MisplacedDevice);
+    /// [`Places`](TransferError::Places) and [`LeastDeadline`](TransferError::LeastDeadline) for a configuration out of bounds;
     /// [`Driver`](TransferError::Driver) for what the driver refuses.
     pub fn new(
         streams: &Streams,
@@ -83,6 +85,7 @@ impl Transfers {
                 return Err(TransferError::MisplacedDevice { device, place });
             }
         }
+        validate(&config, devices)?;
         enable_peers(devices)?;
         let ends = Ends::new(streams, devices, config.relay_bytes);
         let can_watch = ends.can_watch();
@@ -334,6 +337,24 @@ fn among(count: usize, machine: &Machine, peers: &PeerAccess) -> PeerAccess {
         }
     }
     among
+}
+
+/// Refuses what no copy could be carried out with.
+fn validate(config: &TransferConfig, devices: &[TransferDevice]) -> Result<(), TransferError> {
+    let given = config.least_deadline;
+    if given < LEAST_PERIOD {
+        return Err(TransferError::LeastDeadline {
+            given,
+            least: LEAST_PERIOD,
+        });
+    }
+    let hold = devices.iter().map(|end| lane_commands(&*end.device));
+    // The rest is for what the reads wait for, and for who is told of their end.
+    let most = hold.min().unwrap_or(LANE_COMMANDS) / 2;
+    match config.compared {
+        Compared::Places(given) if given > most => Err(TransferError::Places { given, most }),
+        _ => Ok(()),
+    }
 }
 
 fn enable_peers(devices: &[TransferDevice]) -> Result<(), TransferError> {

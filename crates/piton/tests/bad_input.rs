@@ -313,3 +313,28 @@ fn a_failure_names_the_stream_the_call_and_the_place() {
     assert_eq!(healthy.read(&buffer).unwrap(), [3; 64]);
     check(&runtime);
 }
+
+#[test]
+fn more_devices_than_a_machine_can_have_are_refused_before_they_take_memory() {
+    for devices in [65, u32::MAX] {
+        let refused = Runtime::new(RuntimeConfig::simulated(devices)).unwrap_err();
+        assert!(
+            refused.to_string().contains("65 devices are more than 64"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn a_lost_device_is_not_said_to_be_opened() {
+    let runtime = runtime(small_devices(1));
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream("s").unwrap();
+    runtime.sim().unwrap().lose(DeviceId(0));
+    let refused = stream
+        .pinned::<u32>(1 << 20)
+        .map(drop)
+        .unwrap_err()
+        .to_string();
+    assert!(!refused.contains("opening the device"), "{refused}");
+}

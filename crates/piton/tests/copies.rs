@@ -5,7 +5,8 @@
 mod support;
 
 use piton::{
-    Compared, DeviceId, Devices, Machine, Reason, Runtime, RuntimeConfig, TransferConfig,
+    Compared, DeviceId, Devices, Machine, Reason, Runtime, RuntimeConfig, RuntimeError,
+    TransferConfig,
     sim::{DeviceConfig, FaultPlan, ScheduleOrder, Trigger},
 };
 use piton_topology::LinkKind;
@@ -29,13 +30,20 @@ fn mesh(count: u16) -> Runtime {
 }
 
 fn in_virtual_time(machine: &Machine, transfers: TransferConfig) -> Runtime {
+    try_in_virtual_time(machine, transfers).unwrap()
+}
+
+fn try_in_virtual_time(
+    machine: &Machine,
+    transfers: TransferConfig,
+) -> Result<Runtime, RuntimeError> {
     let mut config = RuntimeConfig::simulated_machine(machine, &small_device()).unwrap();
     let Devices::Simulated(sim) = config.devices else {
         unreachable!("a simulated machine")
     };
     config.devices = Devices::Simulated(sim.in_virtual_time(1, ScheduleOrder::ByTime));
     config.transfers = Some(transfers);
-    Runtime::new(config).unwrap()
+    Runtime::new(config)
 }
 
 fn run(runtime: &Runtime, from: u32, to: u32, bytes: usize) {
@@ -208,6 +216,64 @@ fn a_link_that_goes_bad_after_it_was_tried_is_seen_where_copies_are_compared() {
         );
         check(&runtime);
     }
+}
+
+#[test]
+fn more_places_than_a_queue_holds_are_refused_and_as_many_as_may_be_are_compared() {
+    let machine = Machine::mesh(3, LinkKind::Hccs, 1).unwrap();
+    let config = |places| TransferConfig {
+        compared: Compared::Places(places),
+        ..TransferConfig::default()
+    };
+    for places in [513, 30_000, u32::MAX] {
+        let refused = try_in_virtual_time(&machine, config(places)).unwrap_err();
+        let message = refused.to_string();
+        let expected = format!("{places} places of a part to compare; at most 512 may be");
+        assert!(message.contains(&expected), "{message}");
+    }
+    let runtime = in_virtual_time(&machine, config(512));
+    run(&runtime, 0, 1, BYTES);
+    check(&runtime);
+}
+
+#[test]
+fn a_least_deadline_before_which_nobody_can_look_is_refused() {
+    let machine = Machine::mesh(2, LinkKind::Hccs, 1).unwrap();
+    for (least_deadline, is_fine) in [
+        (Duration::ZERO, false),
+        (Duration::from_micros(999), false),
+        (Duration::from_millis(1), true),
+    ] {
+        let config = TransferConfig {
+            least_deadline,
+            ..TransferConfig::default()
+        };
+        let told = try_in_virtual_time(&machine, config).map_err(|error| error.to_string());
+        assert_eq!(told.is_ok(), is_fine);
+        if let Err(message) = told {
+            let expected = format!("a least deadline of {least_deadline:?}; it may be 1ms or more");
+            assert!(message.contains(&expected), "{message}");
+        }
+    }
+}
+
+#[test]
+fn lanes_of_copies_are_told_apart_by_their_labels() {
+    let runtime = mesh(3);
+    run(&runtime, 0, 1, BYTES);
+    let dumps = runtime.dump_streams();
+    let labels: Vec<String> = dumps
+        .iter()
+        .filter_map(|dump| dump.name.label.as_deref())
+        .map(str::to_owned)
+        .collect();
+    let lanes: Vec<&String> = labels
+        .iter()
+        .filter(|label| label.starts_with("copies of "))
+        .collect();
+    let apart: std::collections::BTreeSet<&String> = lanes.iter().copied().collect();
+    assert!(lanes.len() > 2 && apart.len() == lanes.len(), "{lanes:?}");
+    check(&runtime);
 }
 
 #[test]

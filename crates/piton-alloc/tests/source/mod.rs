@@ -35,6 +35,7 @@ struct State {
 pub(crate) struct Books {
     capacity: u64,
     has_virtual_memory: bool,
+    alignment: u64,
     state: Mutex<State>,
 }
 
@@ -43,6 +44,7 @@ impl Books {
         Self {
             capacity,
             has_virtual_memory: false,
+            alignment: GRANULE,
             state: Mutex::default(),
         }
     }
@@ -51,6 +53,14 @@ impl Books {
     pub(crate) fn with_pages(capacity: u64) -> Self {
         Self {
             has_virtual_memory: true,
+            ..Self::new(capacity)
+        }
+    }
+
+    /// A device that says it aligns its Blocks so.
+    pub(crate) fn aligned(capacity: u64, alignment: u64) -> Self {
+        Self {
+            alignment,
             ..Self::new(capacity)
         }
     }
@@ -153,7 +163,7 @@ unsafe impl BlockSource for Books {
     }
 
     fn alignment(&self) -> u64 {
-        GRANULE
+        self.alignment
     }
 
     fn status(&self) -> Result<(), DriverError> {

@@ -22,13 +22,9 @@ const LEN: usize = 8 << 20;
 
 fn main() -> Outcome {
     let mut arguments = std::env::args().skip(1);
-    let is_ring = arguments.next().is_some_and(|shape| shape == "ring");
+    let shape = arguments.next();
     let count = arguments.next().map_or(Ok(8), |count| count.parse())?;
-    let machine = if is_ring {
-        Machine::ring(count, LinkKind::Hccs, 1)?
-    } else {
-        Machine::mesh(count, LinkKind::Hccs, 1)?
-    };
+    let machine = machine(shape.as_deref().unwrap_or("mesh"), count)?;
     for operation in [
         Operation::AllReduce,
         Operation::AllGather,
@@ -37,6 +33,15 @@ fn main() -> Outcome {
         println!("{}", run(&machine, operation, LEN)?);
     }
     Ok(())
+}
+
+/// The machine of a shape that has a name.
+fn machine(shape: &str, count: u16) -> Outcome<Machine> {
+    match shape {
+        "mesh" => Ok(Machine::mesh(count, LinkKind::Hccs, 1)?),
+        "ring" => Ok(Machine::ring(count, LinkKind::Hccs, 1)?),
+        other => Err(format!("no shape `{other}`: mesh or ring").into()),
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +161,13 @@ fn bound_ns(machine: &Machine, shape: &Shape, operation: Operation, len: usize) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shape_without_a_machine_is_refused_by_its_name() {
+        let refused = machine("torus", 8).unwrap_err();
+        assert_eq!(refused.to_string(), "no shape `torus`: mesh or ring");
+        assert!(machine("mesh", 8).is_ok() && machine("ring", 8).is_ok());
+    }
 
     /// Every collective over a machine of eight devices: right, never quicker than its links, and so much of what they allow.
     fn reaches(machine: &Machine, least: [(Operation, f64); 3]) {
