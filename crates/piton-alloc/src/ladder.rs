@@ -11,8 +11,6 @@
 //!
 //! The whole of it runs under `turn`, except the callback.
 
-use std::sync::Arc;
-
 use piton_driver::DriverError;
 
 use crate::allocation::Allocation;
@@ -23,9 +21,6 @@ use crate::pool::DevicePool;
 use crate::recovery::Recovery;
 use crate::region::Region;
 use crate::request::Request;
-
-/// Asks the program to free something; says whether it has.
-pub(crate) type OutOfMemoryCallback = Arc<dyn Fn(&FullNow) -> bool + Send + Sync>;
 
 /// How far the pool may grow for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +58,7 @@ impl DevicePool {
             Err(AllocError::FullNow(full)) => full,
             served => return served,
         };
-        let callback = self.callback.lock().clone();
-        if !callback.is_some_and(|callback| callback(&full)) {
+        if !self.ask_program(&full) {
             self.books.lock().note_out_of_memory(request);
             return Err(AllocError::FullNow(full));
         }

@@ -97,6 +97,7 @@ mod allocation;
 mod block;
 mod books;
 mod books_lock;
+mod callback;
 mod check;
 mod config;
 mod crowd;

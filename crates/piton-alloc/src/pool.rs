@@ -13,12 +13,12 @@ use piton_timeline::{Frontier, Timeline};
 use crate::allocation::{Allocation, AllocationInfo, PoolId, Taken};
 use crate::books::Books;
 use crate::books_lock::BooksLock;
+use crate::callback::Callback;
 use crate::check::Inconsistency;
 use crate::config::{MemoryPoolConfig, Settings};
-use crate::error::{AllocError, ConfigError, FreeError, FreeErrorKind, FullNow};
+use crate::error::{AllocError, ConfigError, FreeError, FreeErrorKind};
 use crate::fragmentation::Fragmentation;
 use crate::front::Fronts;
-use crate::ladder::OutOfMemoryCallback;
 use crate::lookup::Directory;
 use crate::placement::{Placement, Translation, VirtualRange};
 use crate::region::Region;
@@ -43,7 +43,7 @@ pub struct DevicePool {
     pub(crate) turn: Mutex<()>,
     pub(crate) books: BooksLock<Books>,
     pub(crate) placement: Placement,
-    pub(crate) callback: Mutex<Option<OutOfMemoryCallback>>,
+    pub(crate) callback: Mutex<Callback>,
     /// What lanes freed last, at hand for them.
     pub(crate) fronts: Arc<Fronts>,
     /// What is live, by address.
@@ -97,7 +97,7 @@ impl DevicePool {
             turn: Mutex::new(()),
             books: BooksLock::new(books),
             placement,
-            callback: Mutex::new(None),
+            callback: Mutex::new(Callback::default()),
             fronts,
             directory,
             walking: Mutex::new(()),
@@ -259,12 +259,6 @@ impl DevicePool {
         let mut books = self.books.lock();
         books.reserved = books.reserved.max(rounded);
         Ok(held)
-    }
-
-    /// Calls `callback` when nothing else helped, with no lock held; if it says that it has freed something, the request
-    /// is tried once more. It may free memory of this pool, and must not ask it for any.
-    pub fn on_out_of_memory(&self, callback: impl Fn(&FullNow) -> bool + Send + Sync + 'static) {
-        *self.callback.lock() = Some(Arc::new(callback));
     }
 
     /// Whether pages are mapped where they are needed; otherwise the pool holds Blocks.

@@ -1,0 +1,60 @@
+//! The program's own callback, asked to free something when nothing else helped.
+//!
+//! A callback may ask the pool for memory, a small piece mostly, to make room for a large one. If that comes to the end of the ladder
+//! too, the callback is not called from within itself: the thread is remembered while it is inside, and other threads' requests
+//! call it as ever.
+
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
+
+use crate::error::FullNow;
+use crate::pool::DevicePool;
+
+/// Asks the program to free something; says whether it has.
+type Asked = Arc<dyn Fn(&FullNow) -> bool + Send + Sync>;
+
+/// What the pool was told to call, and who is inside it.
+#[derive(Default)]
+pub(crate) struct Callback {
+    asked: Option<Asked>,
+    inside: Vec<ThreadId>,
+}
+
+/// A thread on its way through the callback, until it is back, by whatever way.
+struct Inside<'a>(&'a DevicePool);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        let this = thread::current().id();
+        self.0
+            .callback
+            .lock()
+            .inside
+            .retain(|thread| *thread != this);
+    }
+}
+
+impl DevicePool {
+    /// Calls `callback` when nothing else helped, with no lock held; if it says that it has freed something, the request
+    /// is tried once more. It may free memory of this pool and ask it for some; a request from within that finds none either
+    /// is refused at once ([`AllocError::FullNow`](crate::AllocError::FullNow)), without a further call.
+    pub fn on_out_of_memory(&self, callback: impl Fn(&FullNow) -> bool + Send + Sync + 'static) {
+        self.callback.lock().asked = Some(Arc::new(callback));
+    }
+
+    /// Asks the program to free something; whether it says it has. Not from within the callback.
+    pub(crate) fn ask_program(&self, full: &FullNow) -> bool {
+        let this = thread::current().id();
+        let mut callback = self.callback.lock();
+        let Some(asked) = callback.asked.clone() else {
+            return false;
+        };
+        if callback.inside.contains(&this) {
+            return false;
+        }
+        callback.inside.push(this);
+        drop(callback);
+        let _inside = Inside(self);
+        asked(full)
+    }
+}
