@@ -154,7 +154,8 @@ impl Queues for HostDevice {
     }
 }
 
-impl Kernels for HostDevice {
+// SAFETY: it has no kernels.
+unsafe impl Kernels for HostDevice {
     fn load(&self, _image: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
         Err(self.absent(Operation::LoadModule))
     }

@@ -5,7 +5,8 @@
 //! call it as ever.
 
 use std::sync::Arc;
-use std::thread::{self, ThreadId};
+
+use piton_sync::thread::{self, ThreadId};
 
 use crate::error::FullNow;
 use crate::pool::DevicePool;

@@ -54,7 +54,8 @@ impl AscendModule {
     }
 }
 
-impl Kernels for AscendDevice {
+// SAFETY: a module is registered once it was made, and whoever made it promised so of its kernels (an unsafe constructor).
+unsafe impl Kernels for AscendDevice {
     fn load(&self, image: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
         kernels::load(self, image)
     }

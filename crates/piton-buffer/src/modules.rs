@@ -236,6 +236,8 @@ fn key(image: ModuleImage<'_>) -> Option<(Source, &[u8])> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    #![expect(unsafe_code, reason = "being a driver of kernels is an unsafe promise")]
+
     use super::*;
     use piton_driver::{DeviceId, ErrorKind, Operation, Signature};
     use piton_sync::atomic::{AtomicU64, Ordering};
@@ -282,7 +284,8 @@ mod tests {
         meanwhile: Option<&'a (dyn Fn() + Send + Sync)>,
     }
 
-    impl Kernels for Driver<'_> {
+    // SAFETY: its kernels do nothing.
+    unsafe impl Kernels for Driver<'_> {
         fn load(&self, image: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
             self.loads.fetch_add(1, Ordering::Relaxed);
             if let Some(meanwhile) = self.meanwhile {
@@ -409,6 +412,8 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod loom_tests {
+    #![expect(unsafe_code, reason = "being a driver of kernels is an unsafe promise")]
+
     use super::*;
     use piton_driver::{DeviceId, Signature};
     use piton_sync::{
@@ -421,7 +426,8 @@ mod loom_tests {
     /// What the image stands for: it changes, and a module says which version it was loaded from.
     struct Versions(AtomicU64);
 
-    impl Kernels for Versions {
+    // SAFETY: its kernels do nothing.
+    unsafe impl Kernels for Versions {
         fn load(&self, _: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
             Ok(Arc::new(Version(
                 self.0.load(Ordering::Acquire).to_string(),

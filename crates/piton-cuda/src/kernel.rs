@@ -115,7 +115,8 @@ fn image(ptx: &str) -> Vec<u8> {
     [text.as_bytes(), &[0]].concat()
 }
 
-impl Kernels for CudaDevice {
+// SAFETY: a module is registered once it was made, and whoever made it promised so of its kernels (an unsafe constructor).
+unsafe impl Kernels for CudaDevice {
     fn load(&self, image: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
         kernels::load(self, image)
     }

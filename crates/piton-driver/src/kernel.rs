@@ -1,5 +1,10 @@
 //! Modules, kernels and launches.
 
+#![expect(
+    unsafe_code,
+    reason = "the contract declares what implementers promise"
+)]
+
 use crate::{DeviceId, DriverError, Signature};
 use std::{any::Any, fmt::Debug, sync::Arc};
 
@@ -16,7 +21,13 @@ pub enum ModuleImage<'a> {
 }
 
 /// Loading kernels.
-pub trait Kernels: Send + Sync {
+///
+/// # Safety
+/// Safe launches take kernels of [`ModuleImage::Registered`] modules, so implementers promise what nobody else does for those: a
+/// kernel of one touches the memory that its arguments declare and nothing else, in the ways that its signature says. For
+/// such an image they answer with a module that was registered under the name, by somebody who vouched for its kernels or with
+/// kernels that cannot do otherwise, or with an error.
+pub unsafe trait Kernels: Send + Sync {
     /// Loads a module. May take long (compilation). Load once and keep it.
     ///
     /// # Errors

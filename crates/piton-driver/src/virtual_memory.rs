@@ -20,7 +20,8 @@ pub struct PageGranularity {
     pub recommended: u64,
 }
 
-/// Physical memory of a device, mapped or not. Means something to its device only.
+/// Physical memory of a device, mapped or not. Means something to its device only, which never gives a number to other memory: what was
+/// destroyed, by its owner or by anyone else who knows the number, is refused from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalHandle(pub u64);
 
@@ -29,7 +30,7 @@ pub struct PhysicalHandle(pub u64);
 /// # Safety
 /// Implementers promise that reserved ranges are disjoint from each other and from all allocations, that a
 /// mapping gives access to exactly the handle's bytes, and that a handle's memory is not given to anything
-/// else before it is destroyed *and* unmapped everywhere.
+/// else before it is destroyed *and* unmapped everywhere, and that the number of a handle is never given to another.
 pub unsafe trait VirtualMemory: Send + Sync {
     /// What sizes and addresses must be multiples of.
     fn granularity(&self) -> PageGranularity;

@@ -65,7 +65,8 @@ impl OpenClModule {
     }
 }
 
-impl Kernels for OpenClDevice {
+// SAFETY: a module is registered once it was made, and whoever made it promised so of its kernels (an unsafe constructor).
+unsafe impl Kernels for OpenClDevice {
     fn load(&self, image: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
         kernels::load(self, image)
     }

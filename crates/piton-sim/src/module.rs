@@ -1,5 +1,7 @@
 //! Modules: kernels defined by this program, registered by name, loaded like any other.
 
+#![expect(unsafe_code, reason = "vouches for kernels that are registered")]
+
 use crate::{block::Block, cost, device::SimDevice, kernel::SimKernel};
 use piton_driver::{
     DriverError, ErrorKind, Fault, Kernel, Kernels, Module, ModuleImage, Operation, Signature,
@@ -112,7 +114,9 @@ struct LoadedModule {
     kernels: Vec<Arc<KernelDefinition>>,
 }
 
-impl Kernels for SimDevice {
+// SAFETY: what is registered are functions of this program in safe Rust, whose access to memory goes through blocks that
+// check it against the arguments.
+unsafe impl Kernels for SimDevice {
     fn load(&self, image: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
         self.gate(Operation::LoadModule)?;
         let ModuleImage::Registered(name) = image else {

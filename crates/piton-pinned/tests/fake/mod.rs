@@ -313,7 +313,8 @@ impl Queues for FakeDevice {
     }
 }
 
-impl Kernels for FakeDevice {
+// SAFETY: it has no kernels.
+unsafe impl Kernels for FakeDevice {
     fn load(&self, _image: ModuleImage<'_>) -> Result<Arc<dyn Module>, DriverError> {
         Err(self.absent(Operation::LoadModule))
     }
