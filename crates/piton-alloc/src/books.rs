@@ -447,10 +447,7 @@ impl Books {
 
     /// Gives up what became known complete of a lane's memory in a region.
     fn give_up(&mut self, lane: LaneId, region: Region) {
-        let slot = match self.slots.get_mut(lane.index) {
-            Some(slot) if slot.done().is_some() => Some(slot),
-            _ => self.slots.meet(lane, &self.timeline),
-        };
+        let slot = self.slots.meet(lane, &self.timeline);
         let done = slot.and_then(|slot| slot.newly_done(region));
         if let Some((done, domain)) = done.zip(region.of_lane(lane)) {
             self.release_complete(lane, domain, |point| point.seq <= done);

@@ -2,27 +2,21 @@
 
 use std::sync::Arc;
 
-use piton_alloc::{CrossLane, SearchRule};
 use piton_plan::{PlaceConfig, Plan};
 
 use super::PlannedError;
 use crate::replay::player::Player;
-use crate::replay::{FailingCalls, Placement, ReplayError, ReplayOptions};
+use crate::replay::{ReplayError, ReplayOptions};
 use crate::trace::CheckedEvent;
 
 /// Memory is plentiful: more than twice what any trace has live.
-const OPTIONS: ReplayOptions = ReplayOptions {
-    capacity: 512 << 30,
-    lag: 0,
-    repeat: 0,
-    is_checked: false,
-    placement: Placement::Virtual,
-    finds_minimum: false,
-    search: SearchRule::BestOf(8),
-    cross_lane: CrossLane::Wait,
-    keeps: false,
-    failing: FailingCalls::NONE,
-};
+fn options() -> ReplayOptions {
+    ReplayOptions {
+        capacity: 512 << 30,
+        repeat: 0,
+        ..ReplayOptions::default()
+    }
+}
 
 /// How hard plans for other steps are tried: they do not have to be good.
 const QUICK: PlaceConfig = PlaceConfig {
@@ -43,7 +37,7 @@ pub(super) fn held<'a>(
     plan: &Arc<Plan>,
     streams: u16,
 ) -> Result<u64, PlannedError> {
-    let mut player = Player::with_plans(&OPTIONS, streams)?;
+    let mut player = Player::with_plans(&options(), streams)?;
     if let Some(planned) = player.planned() {
         // Whoever gets no region is served by the pool, and its figure says so.
         let _full = planned.serve(Arc::clone(plan));
@@ -83,7 +77,7 @@ fn other_step(
     other: &[CheckedEvent],
     streams: u16,
 ) -> Result<f64, PlannedError> {
-    let mut without = Player::with_plans(&OPTIONS, streams)?;
+    let mut without = Player::with_plans(&options(), streams)?;
     play(&mut without, before.iter())?;
     with_planned(&without, |planned| planned.start_recording());
     play(&mut without, recorded.iter())?;
@@ -95,7 +89,7 @@ fn other_step(
     let plan = Arc::new(recorder.unwrap_or_default().plan(&QUICK)?);
     let without = without.finish().peak_held;
 
-    let mut with = Player::with_plans(&OPTIONS, streams)?;
+    let mut with = Player::with_plans(&options(), streams)?;
     play(&mut with, before.iter().chain(recorded))?;
     if let Some(planned) = with.planned() {
         let _full = planned.serve(plan);
