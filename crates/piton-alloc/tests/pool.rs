@@ -6,9 +6,6 @@
 mod bench;
 mod source;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use bench::{BLOCK, Bench, KIB, config};
 use piton_alloc::{
     AllocError, Allocation, BlockSource, ChunkState, CrossLane, ExactBlocks, FreeErrorKind,
@@ -176,76 +173,6 @@ fn memory_of_an_idle_lane_serves_the_others() {
             .for_each(|allocation| bench.free(allocation, [last]));
     }
     assert_eq!(bench.pool.stats().peak_held, 4 * BLOCK);
-}
-
-#[test]
-fn a_callback_that_asks_for_memory_itself_is_not_called_from_within() {
-    let bench = Bench::new(BLOCK, config());
-    let pool = Arc::new(bench.pool);
-    let calls = Arc::new(AtomicUsize::new(0));
-    let (weak, counted) = (Arc::downgrade(&pool), Arc::clone(&calls));
-    pool.on_out_of_memory(move |_| {
-        counted.fetch_add(1, Ordering::Relaxed);
-        let pool = weak.upgrade().unwrap();
-        let inner = pool.allocate(Request::new(BLOCK));
-        assert!(matches!(inner, Err(AllocError::FullNow(_))), "{inner:?}");
-        false
-    });
-    let _all = pool.allocate(Request::new(BLOCK)).unwrap();
-    for expected in 1..=2 {
-        let refused = pool.allocate(Request::new(BLOCK));
-        assert!(matches!(refused, Err(AllocError::FullNow(_))));
-        assert_eq!(calls.load(Ordering::Relaxed), expected);
-    }
-}
-
-#[test]
-fn what_a_lane_kept_is_everyones_as_soon_as_another_asks() {
-    let without_fronts = MemoryPoolConfig {
-        front_bytes: Some(0),
-        ..config()
-    };
-    let mut bench = Bench::new(8 * BLOCK, without_fronts);
-    let halves = [(); 2].map(|()| bench.on(0, BLOCK / 2));
-    let last = bench.work(0);
-    for half in halves {
-        bench.free(half, [last]);
-    }
-    let _half = bench.on(0, BLOCK / 2);
-    bench.complete(0);
-    let kept = bench.pool.stats();
-    assert_eq!((kept.pending, kept.cached), (0, BLOCK / 2));
-    let taken = bench.on(1, BLOCK / 4);
-    let asked = bench.pool.stats();
-    assert_eq!((asked.hits, asked.misses), (kept.hits + 1, kept.misses));
-    assert!(taken.wait().is_empty());
-    let last = bench.work(1);
-    bench.free(taken, [last]);
-    bench.complete(1);
-    let plain = bench.pool.allocate(Request::new(BLOCK / 2)).unwrap();
-    let asked = bench.pool.stats();
-    assert_eq!(
-        asked.misses, kept.misses,
-        "a request without a lane is another"
-    );
-    bench.free(plain, []);
-}
-
-#[test]
-fn a_block_that_a_lane_left_whole_is_idle_once_that_is_complete() {
-    let mut bench = Bench::new(8 * BLOCK, config());
-    let large = bench.on(0, 6 * BLOCK);
-    let last = bench.work(0);
-    bench.free(large, [last]);
-    bench.complete(0);
-    let small = bench.on(0, BLOCK);
-    assert_eq!(
-        bench.source.held(),
-        BLOCK,
-        "the idle one is too large for it"
-    );
-    bench.pool.check().unwrap();
-    bench.free(small, []);
 }
 
 #[test]
