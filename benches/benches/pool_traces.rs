@@ -4,7 +4,7 @@
 //!
 //! A program of its own and not a criterion benchmark: what counts are p99, p99.9 and the worst as well as the mean. The
 //! source costs nothing and has no pages, so all time is the pool's. Every free names a use on the allocation's own
-//! stream and on those that the trace says used it; all streams complete every [`COMPLETION`] events. Means are the
+//! stream and on those that the trace says used it; all streams complete every 256 events. Means are the
 //! thread's own time on a core, the median of several passes, with the row *harness* taken off; tails are single steps by
 //! the wall clock, so what the machine does besides is in them, and is told apart from what the pool did.
 
@@ -16,24 +16,22 @@
 
 #[path = "shared/addresses.rs"]
 mod addresses;
+#[path = "shared/trace_player.rs"]
+mod trace_player;
 
-use std::fs::{self, File};
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use addresses::Addresses;
 use clap::Parser;
 use comfy_table::Table;
-use flate2::read::MultiGzDecoder;
 use piton_alloc::{
     AddressLookup, Allocation, DevicePool, MemoryPoolConfig, OwnedPool, PoolStats, Request,
 };
 use piton_sync::Mutex;
 use piton_timeline::{Frontier, Lane, LaneId, Timeline};
-
-/// Events after which all streams complete.
-const COMPLETION: usize = 256;
+use trace_player::{COMPLETION, Harness, Player, Subject, Trace, mean, read};
 
 #[derive(Debug, Parser)]
 struct Options {
@@ -49,73 +47,6 @@ struct Options {
     /// What `cargo bench` says.
     #[arg(long, hide = true)]
     bench: bool,
-}
-
-#[derive(Clone, Copy)]
-enum Event {
-    Allocate {
-        slot: usize,
-        bytes: u64,
-        stream: usize,
-    },
-    Use {
-        slot: usize,
-        stream: usize,
-    },
-    Free {
-        slot: usize,
-    },
-}
-
-#[derive(Default)]
-struct Trace {
-    events: Vec<Event>,
-    slots: usize,
-    streams: usize,
-}
-
-fn read(path: &Path) -> Trace {
-    let file = File::open(path).expect("the trace is readable");
-    let mut text = String::new();
-    MultiGzDecoder::new(file)
-        .read_to_string(&mut text)
-        .expect("the trace is gzip'd text");
-    let mut trace = Trace::default();
-    for line in text.lines() {
-        let mut fields = line.split(',');
-        let kind = fields.next();
-        let numbers: Vec<usize> = fields.filter_map(|field| field.parse().ok()).collect();
-        let event = match (kind, numbers.as_slice()) {
-            (Some("a"), &[slot, bytes, stream]) => Event::Allocate {
-                slot,
-                bytes: bytes as u64,
-                stream,
-            },
-            (Some("u"), &[slot, stream]) => Event::Use { slot, stream },
-            (Some("f"), &[slot, ..]) => Event::Free { slot },
-            _ => continue,
-        };
-        if let Event::Allocate { slot, stream, .. } = event {
-            trace.slots = trace.slots.max(slot + 1);
-            trace.streams = trace.streams.max(stream + 1);
-        }
-        if let Event::Use { stream, .. } = event {
-            trace.streams = trace.streams.max(stream + 1);
-        }
-        trace.events.push(event);
-    }
-    trace
-}
-
-/// What is measured. In place, as where a program calls its pool itself: a handle that passes through one more function is
-/// copied once more.
-trait Subject {
-    type Held;
-    fn take(&mut self, bytes: u64, lane: LaneId) -> Self::Held;
-    fn give(&mut self, held: Self::Held, uses: Frontier);
-    fn stats(&self) -> PoolStats {
-        PoolStats::default()
-    }
 }
 
 impl Subject for DevicePool {
@@ -174,115 +105,6 @@ impl Subject for Locked {
             self.0.lock().free(held);
         }
     }
-}
-
-/// Does nothing: what the steps around the pool cost.
-struct Harness;
-
-impl Subject for Harness {
-    type Held = LaneId;
-
-    fn take(&mut self, _bytes: u64, lane: LaneId) -> LaneId {
-        std::hint::black_box(lane)
-    }
-
-    fn give(&mut self, held: LaneId, uses: Frontier) {
-        std::hint::black_box((held, uses));
-    }
-}
-
-struct Player<'a, S: Subject> {
-    subject: &'a mut S,
-    lanes: &'a [Lane],
-    held: Vec<Option<(S::Held, usize)>>,
-    /// By slot, a bit for each stream besides its own that uses it.
-    users: Vec<u64>,
-    submitted: u64,
-}
-
-impl<'a, S: Subject> Player<'a, S> {
-    fn new(subject: &'a mut S, lanes: &'a [Lane], trace: &Trace) -> Self {
-        Self {
-            subject,
-            lanes,
-            held: (0..trace.slots).map(|_| None).collect(),
-            users: (0..trace.slots).map(|_| 0).collect(),
-            submitted: lanes[0].now().seq,
-        }
-    }
-
-    /// One event of the trace; whether the subject was asked.
-    fn step(&mut self, event: Event) -> bool {
-        match event {
-            Event::Allocate {
-                slot,
-                bytes,
-                stream,
-            } => {
-                let held = self.subject.take(bytes, self.lanes[stream].id());
-                self.held[slot] = Some((held, stream));
-                true
-            }
-            Event::Use { slot, stream } => {
-                self.users[slot] |= 1 << stream;
-                false
-            }
-            Event::Free { slot } => {
-                let Some((held, stream)) = self.held[slot].take() else {
-                    return false;
-                };
-                let mut uses = Frontier::from(self.lanes[stream].now());
-                let mut users = std::mem::take(&mut self.users[slot]);
-                while users != 0 {
-                    uses.insert(self.lanes[users.trailing_zeros() as usize].now());
-                    users &= users - 1;
-                }
-                self.subject.give(held, uses);
-                true
-            }
-        }
-    }
-
-    /// New work on every stream, and everything before it complete.
-    fn advance(&mut self) {
-        for lane in self.lanes {
-            lane.complete(self.submitted);
-            lane.submit(self.submitted + 1);
-        }
-        self.submitted += 1;
-    }
-
-    fn give_all_back(&mut self) {
-        for (held, _) in self.held.iter_mut().filter_map(Option::take) {
-            self.subject.give(held, Frontier::new());
-        }
-    }
-}
-
-fn own_time() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
-
-/// Nanoseconds for each operation, the median of passes over a subject that has seen the trace once.
-fn mean(subject: &mut impl Subject, lanes: &[Lane], trace: &Trace, passes: usize) -> f64 {
-    let mut means = Vec::new();
-    for _ in 0..=passes {
-        let mut player = Player::new(subject, lanes, trace);
-        let mut asked = 0_u64;
-        let started = own_time();
-        for chunk in trace.events.chunks(COMPLETION) {
-            for event in chunk {
-                asked += u64::from(player.step(*event));
-            }
-            player.advance();
-        }
-        means.push((own_time() - started) as f64 / asked.max(1) as f64);
-        player.give_all_back();
-    }
-    means.remove(0);
-    means.sort_by(f64::total_cmp);
-    means[means.len() / 2]
 }
 
 /// Single steps by the wall clock, in nanoseconds.

@@ -127,7 +127,7 @@ impl Books {
         };
         let (chunk, domain) = match found {
             Some(found) => found,
-            None => (self.break_idle(request)?, shared),
+            None => self.break_idle(request)?,
         };
         let own = if domain == shared { 0 } else { chunk.stamp };
         self.issue_plainly(&chunk, request, region, own)
@@ -429,9 +429,6 @@ impl Books {
         if !self.slots.asked_last(lane, region) {
             self.change_asker(lane, region);
         }
-        if self.index.has_wholes() {
-            self.release_wholes(lane);
-        }
         region.of_lane(lane?)
     }
 
@@ -449,21 +446,13 @@ impl Books {
     fn give_up(&mut self, lane: LaneId, region: Region) {
         let slot = self.slots.meet(lane, &self.timeline);
         let done = slot.and_then(|slot| slot.newly_done(region));
-        if let Some((done, domain)) = done.zip(region.of_lane(lane)) {
+        let Some(done) = done else {
+            return;
+        };
+        let whole = Region::idle_of_lane(lane).filter(|domain| self.index.home_of(*domain).is_some());
+        for domain in region.of_lane(lane).into_iter().chain(whole) {
             self.release_complete(lane, domain, |point| point.seq <= done);
         }
-    }
-
-    /// Blocks that are free as a whole are everyone's once that is complete: they are to be kept whole, or given back.
-    #[cold]
-    fn release_wholes(&mut self, lane: Option<LaneId>) {
-        let slot = lane.and_then(|lane| self.slots.get_mut(lane.index));
-        if slot.is_some_and(|slot| !slot.came_further()) {
-            return;
-        }
-        let slots = &self.slots;
-        self.index
-            .release_wholes(|domain, stamp| slots.is_complete(domain, stamp));
     }
 
     /// Bytes in a lane's domain that are known complete, and the lane's still since nobody else asked.
@@ -488,6 +477,8 @@ impl Books {
         domain: Domain,
         is_complete: impl Fn(Timepoint) -> bool,
     ) -> u64 {
+        let home = self.index.home_of(domain).unwrap_or(domain);
+        let shared = Region::of(home).shared();
         let mut released = 0;
         loop {
             let usage = self.index.domain_usage(domain);
@@ -500,7 +491,6 @@ impl Books {
             } else {
                 usage.oldest
             };
-            let shared = Region::of(domain).shared();
             released += self.index.release_to(domain, upto, shared);
         }
     }

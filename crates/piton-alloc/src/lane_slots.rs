@@ -16,8 +16,6 @@ pub(crate) struct LaneSlot {
     watch: Option<Watch>,
     /// The lane that last left memory pending there; of generation 0 before there was one.
     pub(crate) tenant: LaneId,
-    /// What was done when ranges that are wholly free were last looked at.
-    looked: u64,
     /// By region, what was done when what is complete was last given up.
     given_up: [u64; Region::ALL.len()],
 }
@@ -36,11 +34,6 @@ impl LaneSlot {
         (before != done).then_some(done)
     }
 
-    /// Whether something completed since it was last asked this.
-    pub(crate) fn came_further(&mut self) -> bool {
-        let done = self.done().unwrap_or(0);
-        std::mem::replace(&mut self.looked, done) != done
-    }
 }
 
 /// All slots that memory was asked for or left pending on, and those below.
@@ -105,7 +98,6 @@ impl LaneSlots {
                 index,
                 generation: 0,
             },
-            looked: 0,
             given_up: [0; Region::ALL.len()],
         };
         self.slots.extend((known..=lane.index).map(unmet));
@@ -145,10 +137,8 @@ mod tests {
         lane.submit(3);
         let mut slots = LaneSlots::default();
         let slot = slots.meet(lane.id(), &timeline).unwrap();
-        assert!(!slot.came_further());
         lane.complete(2);
         assert_eq!(slot.done(), Some(2));
-        assert!(slot.came_further() && !slot.came_further());
         for region in Region::ALL {
             assert_eq!(slot.newly_done(region), Some(2));
             assert_eq!(slot.newly_done(region), None);

@@ -21,7 +21,7 @@ use crate::fragmentation::Fragmentation;
 use crate::front::Fronts;
 use crate::lookup::Directory;
 use crate::placement::{Placement, Translation, VirtualRange};
-use crate::region::Region;
+use crate::region;
 use crate::request::Request;
 use crate::reuse::{self, Disposal, LastUse};
 use crate::source::{BlockSource, DeviceBlocks};
@@ -81,7 +81,7 @@ impl DevicePool {
         })?;
         let placement = match source.virtual_memory().filter(|_| settings.is_virtual) {
             None => {
-                books.index.set_whole_ranges_apart(Region::IDLE);
+                books.index.set_whole_ranges_apart(region::WHOLE_BLOCKS);
                 Placement::Blocks
             }
             Some(memory) => Placement::Virtual(

@@ -5,7 +5,7 @@
 //! lane freed and may still use. Extents of two regions never merge, since they never share a domain. Where memory
 //! comes as Blocks there is one region.
 
-use piton_suballoc::Domain;
+use piton_suballoc::{Apart, Domain};
 use piton_timeline::LaneId;
 
 /// Domains with a fixed meaning before those of the lanes.
@@ -56,6 +56,11 @@ impl Region {
         }
     }
 
+    /// What is pending on a lane and a Block as a whole.
+    pub(crate) const fn idle_of_lane(lane: LaneId) -> Option<Domain> {
+        Self::Small.of_lane(lane)
+    }
+
     /// The one to try when a request's own has nothing left.
     pub(crate) const fn other(self) -> Self {
         match self {
@@ -78,6 +83,34 @@ impl Region {
 /// The lane slot whose pending memory a domain holds; `None` for the other domains.
 pub(crate) fn slot_of(domain: Domain) -> Option<u32> {
     Some(domain.number()?.checked_sub(FIXED)? / 2)
+}
+
+/// Where Blocks hang that are free as a whole: idle ones, and each lane's that are pending.
+pub(crate) const WHOLE_BLOCKS: Apart = Apart {
+    of: idle_for,
+    home: home_of_idle,
+};
+
+fn idle_for(domain: Domain) -> Option<Domain> {
+    match domain.number() {
+        None => Some(Region::IDLE),
+        Some(number) if number >= FIXED && (number - FIXED).is_multiple_of(2) => {
+            Domain::new(number + 1)
+        }
+        Some(_) => None,
+    }
+}
+
+fn home_of_idle(domain: Domain) -> Option<Domain> {
+    if domain == Region::IDLE {
+        return Some(Domain::SHARED);
+    }
+    let number = domain.number()?;
+    if number >= FIXED && !(number - FIXED).is_multiple_of(2) {
+        Domain::new(number - 1)
+    } else {
+        None
+    }
 }
 
 /// Whether a domain is addresses that nothing backs.

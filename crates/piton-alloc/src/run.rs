@@ -129,7 +129,7 @@ impl Search<'_> {
             ExtentState::Free { domain, .. } if self.page.is_some() => {
                 domain == self.region.unbacked()
             }
-            ExtentState::Free { domain, .. } => self.has_pending(domain),
+            ExtentState::Free { domain, .. } => self.has_pending(books, domain),
             ExtentState::Live { .. } => {
                 let entry = books.deferred.of(extent);
                 self.page.is_none() && entry.is_some_and(|entry| entry.region == self.region)
@@ -138,8 +138,9 @@ impl Search<'_> {
     }
 
     /// Whether a domain is a lane's, in the request's region.
-    fn has_pending(&self, domain: Domain) -> bool {
-        region::slot_of(domain).is_some() && Region::of(domain) == self.region
+    fn has_pending(&self, books: &Books, domain: Domain) -> bool {
+        let home = books.index.home_of(domain).unwrap_or(domain);
+        region::slot_of(domain).is_some() && Region::of(home) == self.region
     }
 
     /// Calls `visit` with each seed, in no order that matters.
@@ -151,7 +152,7 @@ impl Search<'_> {
                 .for_each(visit);
             return;
         }
-        let lanes = index.domains().filter(|domain| self.has_pending(*domain));
+        let lanes = index.domains().filter(|domain| self.has_pending(books, *domain));
         lanes
             .flat_map(|domain| index.extents_by_stamp(domain))
             .for_each(&mut visit);

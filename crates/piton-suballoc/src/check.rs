@@ -37,7 +37,7 @@ pub enum Inconsistency {
         /// Where it starts.
         offset: u64,
     },
-    /// A range is wholly free in a domain of its own, and nobody would find that out.
+    /// A range is free as a whole and does not hang in the domain set apart for such.
     Forgotten {
         /// Where it starts.
         offset: u64,
@@ -91,7 +91,7 @@ impl fmt::Display for Inconsistency {
             ),
             Self::Forgotten { offset } => write!(
                 f,
-                "the range at {offset} is wholly free in a domain of its own, which was not noted"
+                "the range at {offset} is free as a whole and hangs where parts do"
             ),
             Self::Conservation {
                 capacity,
@@ -224,14 +224,14 @@ impl Tlsf {
     fn check_whole(&self, range_bytes: u64, extent: Extent) -> Result<(), Inconsistency> {
         match extent.state {
             ExtentState::Free { domain, .. }
-                if self.idle == Some(domain) && extent.bytes != range_bytes =>
+                if self.home_of(domain).is_some() && extent.bytes != range_bytes =>
             {
                 Err(Inconsistency::Part {
                     offset: extent.offset,
                 })
             }
-            ExtentState::Free { .. }
-                if extent.bytes == range_bytes && !self.is_whole_known(extent.id.index()) =>
+            ExtentState::Free { domain, .. }
+                if extent.bytes == range_bytes && !self.may_hang_whole(domain) =>
             {
                 Err(Inconsistency::Forgotten {
                     offset: extent.offset,
@@ -239,6 +239,13 @@ impl Tlsf {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a range may be free as a whole in a domain: in the shared one since it was just added, elsewhere if nothing is set
+    /// apart for it.
+    fn may_hang_whole(&self, domain: Domain) -> bool {
+        let apart = self.apart.and_then(|apart| (apart.of)(domain));
+        domain.is_shared() || apart.is_none()
     }
 
     fn bins_agree(&self, bins: &Bins, domain: Domain, expected: Counted) -> bool {

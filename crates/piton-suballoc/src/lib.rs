@@ -70,4 +70,4 @@ pub use domain::Domain;
 pub use error::{ConfigError, ExtentError};
 pub use extent::{Chunk, Extent, ExtentId, ExtentState, Range};
 pub use size_class::SizeClass;
-pub use tlsf::{DomainUsage, Tlsf, Usage};
+pub use tlsf::{Apart, DomainUsage, Tlsf, Usage};

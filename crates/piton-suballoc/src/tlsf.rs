@@ -18,6 +18,7 @@ use crate::error::{ConfigError, ExtentError};
 use crate::extent::{Chunk, Extent, ExtentId};
 use crate::records::{NIL, Records};
 
+pub use ranges::Apart;
 pub(crate) use ranges::Span;
 
 /// A two-level segregated-fit allocator over one or more ranges of bytes. See the crate's page.
@@ -46,11 +47,8 @@ pub struct Tlsf {
     tries: u32,
     /// Where the walk stands whose place the records keep, in units.
     place_at: u32,
-    /// The domain of ranges that became wholly free, if they have one of their own. Each of its extents is a range.
-    pub(crate) idle: Option<Domain>,
-    /// Heads of ranges that became wholly free in another domain than the shared one since they were last looked at; some may
-    /// be there twice, or be whole no more.
-    wholes: Vec<u32>,
+    /// Where ranges hang that are free as a whole, if they have domains of their own. Each extent of those is a range.
+    pub(crate) apart: Option<Apart>,
 }
 
 /// The bytes of all ranges by what they are; see [`Tlsf::usage`].
@@ -119,8 +117,7 @@ impl Tlsf {
             padding_bytes: 0,
             tries: TRIES,
             place_at: 0,
-            idle: None,
-            wholes: Vec::new(),
+            apart: None,
         })
     }
 

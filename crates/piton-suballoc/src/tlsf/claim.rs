@@ -126,9 +126,8 @@ impl Tlsf {
         let record = self.records.at(index);
         let mut domain = record.domain()?;
         let units = record.end().min(end) - start;
-        if self.idle == Some(domain) {
-            self.open(index, domain);
-            domain = Domain::SHARED;
+        if self.home_of(domain).is_some() {
+            domain = self.open(index, domain);
         }
         Some(self.carve(index, domain, start, units))
     }

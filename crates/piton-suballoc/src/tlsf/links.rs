@@ -54,26 +54,19 @@ impl Tlsf {
             self.unhang(above, domain);
             self.records.absorb_next(index);
         }
-        let domain = self.idle_if_whole(index, domain);
+        let domain = self.apart_if_whole(index, domain);
         self.hang(index, domain, stamp);
     }
 
-    /// Where an extent that is free in `domain` hangs: a whole range may have a domain of its own. If it has none as yet, since
-    /// it is not free for all, that is noted.
+    /// Where an extent that is free in `domain` hangs: a whole range may have a domain of its own.
     #[inline]
-    fn idle_if_whole(&mut self, index: u32, domain: Domain) -> Domain {
-        let Some(idle) = self.idle else {
-            return domain;
-        };
+    fn apart_if_whole(&self, index: u32, domain: Domain) -> Domain {
         let record = self.records.at(index);
         if record.prev != NIL || record.next != NIL {
             return domain;
         }
-        if domain.is_shared() {
-            return idle;
-        }
-        self.note_whole(index);
-        domain
+        let apart = self.apart.and_then(|apart| (apart.of)(domain));
+        apart.unwrap_or(domain)
     }
 
     /// Takes a request out of the best fit in a domain; returns its record, which hangs nowhere, and the stamp it had.

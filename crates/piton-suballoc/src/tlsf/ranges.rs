@@ -7,7 +7,15 @@ use super::Tlsf;
 use crate::domain::Domain;
 use crate::error::{ConfigError, ExtentError};
 use crate::extent::{Chunk, Range};
-use crate::records::NIL;
+
+/// Which domains hold ranges that are free as a whole; see [`Tlsf::set_whole_ranges_apart`].
+#[derive(Clone, Copy, Debug)]
+pub struct Apart {
+    /// Where a range hangs that is free as a whole in this domain; `None` if it stays there.
+    pub of: fn(Domain) -> Option<Domain>,
+    /// The inverse: where what is left of a range hangs once it is broken into. `None` for the usual domains.
+    pub home: fn(Domain) -> Option<Domain>,
+}
 
 /// One range.
 #[derive(Clone, Copy, Debug)]
@@ -62,65 +70,21 @@ impl Tlsf {
         Ok(self.bytes(offset))
     }
 
-    /// From now on a range that becomes wholly free in [`Domain::SHARED`] is moved to `domain`, so that what is taken
-    /// out of the shared one never breaks into it. A range just added is not moved.
-    pub fn set_whole_ranges_apart(&mut self, domain: Domain) {
-        self.idle = Some(domain);
+    /// From now on a range that becomes free as a whole is moved to a domain for such, so that what is taken out of the usual
+    /// ones never breaks into it. A range just added is not moved.
+    pub fn set_whole_ranges_apart(&mut self, apart: Apart) {
+        self.apart = Some(apart);
     }
 
-    /// Whether a range may have become wholly free in another domain than the shared one.
+    /// The domain that parts of the ranges in this one hang in, if it is one of those set apart.
     #[inline]
     #[must_use]
-    pub fn has_wholes(&self) -> bool {
-        !self.wholes.is_empty()
+    pub fn home_of(&self, domain: Domain) -> Option<Domain> {
+        self.apart.and_then(|apart| (apart.home)(domain))
     }
 
-    /// Moves ranges that are wholly free in another domain to that which is set apart for such, where `may_go` says of domain and
-    /// stamp that they are free for all by now. A step for each range that became whole since the last time, and for
-    /// each that stayed then.
-    pub fn release_wholes(&mut self, mut may_go: impl FnMut(Domain, u64) -> bool) {
-        let mut wholes = std::mem::take(&mut self.wholes);
-        wholes.retain(|&head| {
-            let Some(domain) = self.waits_as_whole(head) else {
-                return false;
-            };
-            let goes = may_go(domain, self.stamp(head, domain));
-            if goes {
-                self.unhang(head, domain);
-                self.merge_into(head, Domain::SHARED, 0);
-            }
-            !goes
-        });
-        // Nothing was added: what goes is no longer in a domain of its own.
-        self.wholes = wholes;
-    }
-
-    /// Notes that a range is wholly free, of which the record is the head.
-    #[cold]
-    pub(super) fn note_whole(&mut self, head: u32) {
-        if self.wholes.len() > 2 * self.ranges.len() {
-            self.wholes.sort_unstable();
-            self.wholes.dedup();
-        }
-        self.wholes.push(head);
-    }
-
-    /// Whether a wholly free range, given its head, is noted if it has to be; for `check`.
-    pub(crate) fn is_whole_known(&self, head: u32) -> bool {
-        let must_be = self.idle.is_some() && self.waits_as_whole(head).is_some();
-        !must_be || self.wholes.contains(&head)
-    }
-
-    /// The domain that a range is wholly free in, given its head, if that is neither the shared one nor that set apart.
-    fn waits_as_whole(&self, head: u32) -> Option<Domain> {
-        let record = self.records.at(head);
-        let is_whole = record.prev == NIL && record.next == NIL;
-        let domain = record.domain().filter(|_| is_whole)?;
-        (!domain.is_shared() && self.idle != Some(domain)).then_some(domain)
-    }
-
-    /// [`Tlsf::allocate`] from a range that is free as a whole in `domain`; what is left of it is in
-    /// [`Domain::SHARED`]. The smallest that fits is taken, unless it has more than `most` bytes: then `None`.
+    /// [`Tlsf::allocate`] from a range that is free as a whole in `domain`, one of those set apart; what is left of it hangs where
+    /// its parts do. The smallest that fits is taken, unless it has more than `most` bytes: then `None`.
     pub fn break_into(
         &mut self,
         domain: Domain,
@@ -134,15 +98,19 @@ impl Tlsf {
         }
         let (fit, index) = (self.fit(bytes, align)?, range.id.index());
         let start = fit.start_in(self.records.at(index))?;
-        self.open(index, domain);
-        let index = self.carve(index, Domain::SHARED, start, fit.units);
-        Some(self.hand_out(index, bytes, 0))
+        let stamp = self.stamp(index, domain);
+        let home = self.open(index, domain);
+        let index = self.carve(index, home, start, fit.units);
+        Some(self.hand_out(index, bytes, stamp))
     }
 
-    /// Moves a whole range that is about to be broken into from `domain` to [`Domain::SHARED`].
-    pub(super) fn open(&mut self, index: u32, domain: Domain) {
+    /// Moves a whole range that is about to be broken into from `domain` to where its parts hang.
+    pub(super) fn open(&mut self, index: u32, domain: Domain) -> Domain {
+        let home = self.home_of(domain).unwrap_or(Domain::SHARED);
+        let stamp = self.stamp(index, domain);
         self.unhang(index, domain);
-        self.hang(index, Domain::SHARED, 0);
+        self.hang(index, home, stamp);
+        home
     }
 
     /// Takes away the range that starts at `offset` bytes.
