@@ -44,6 +44,10 @@ enum Step {
         domain: u8,
         stamp: u8,
     },
+    MoveAll {
+        from: u8,
+        to: u8,
+    },
     Remove {
         domain: u8,
     },
@@ -131,6 +135,9 @@ impl User {
             Step::Release { domain, stamp } => {
                 self.range
                     .release_up_to(domain_of(*domain), u64::from(*stamp));
+            }
+            Step::MoveAll { from, to } => {
+                self.range.move_all(domain_of(*from), domain_of(*to));
             }
             Step::Remove { domain } => {
                 let _ = self.range.remove_domain(domain_of(*domain));

@@ -125,11 +125,14 @@ impl Books {
                 .allocate(shared, bytes, align)
                 .map(|chunk| (chunk, shared)),
         };
-        let (chunk, domain) = match found {
-            Some(found) => found,
-            None => self.break_idle(request)?,
+        let (chunk, own) = match found {
+            Some((chunk, domain)) if domain == shared => (chunk, 0),
+            Some((chunk, _)) => (chunk, chunk.stamp),
+            None => {
+                let chunk = self.break_idle(request)?;
+                (chunk, chunk.stamp)
+            }
         };
-        let own = if domain == shared { 0 } else { chunk.stamp };
         self.issue_plainly(&chunk, request, region, own)
     }
 
@@ -208,7 +211,7 @@ impl Books {
     pub(crate) fn give_back_simply(&mut self, allocation: &Allocation, last: LastUse) -> bool {
         let region = allocation.region();
         let place = match last {
-            LastUse::None => Some((region.shared(), 0)),
+            LastUse::None => Some((self.everyones(region), 0)),
             LastUse::At(point) => self.place_of(region, point),
             LastUse::Several => None,
         };
@@ -225,9 +228,11 @@ impl Books {
     /// Where memory belongs whose last use is a point, and the stamp it has there; `None` if that takes a closer look.
     #[inline(always)]
     pub(crate) fn place_of(&mut self, region: Region, point: Timepoint) -> Option<(Domain, u64)> {
+        let sole = self.slots.sole(region);
         let slot = self.slots.get_mut(point.lane.index)?;
-        if slot.done()? >= point.seq {
-            return Some((region.shared(), 0));
+        let is_sole = sole.is_some_and(|sole| sole.index == point.lane.index);
+        if slot.done()? >= point.seq && !is_sole {
+            return Some((self.everyones(region), 0));
         }
         slot.tenant = point.lane;
         Some((region.of_lane(point.lane)?, point.seq))
@@ -303,7 +308,7 @@ impl Books {
         disposal: Disposal,
     ) -> bool {
         match disposal {
-            Disposal::Anyone => self.index.free(id, region.shared(), 0).is_ok(),
+            Disposal::Anyone => self.index.free(id, self.everyones(region), 0).is_ok(),
             Disposal::Lane(domain, point) => {
                 self.expect(point);
                 self.index.free(id, domain, point.seq).is_ok()
@@ -331,7 +336,7 @@ impl Books {
         region: Region,
     ) -> Result<(), IndexError> {
         let offset = self.index.add_range(range.bytes)?;
-        self.give_to(offset, region.shared());
+        self.give_to(offset, self.everyones(region));
         self.blocks.insert(Block { offset, range });
         self.note(MemoryEventKind::BlockAdded, range, None);
         self.held += range.bytes;
@@ -422,6 +427,48 @@ impl Books {
         Region::ALL.iter().map(bytes).sum()
     }
 
+    /// Where memory goes that is free for all: to the lane that has the region to itself, if there is one, so that it merges with
+    /// what that frees.
+    #[inline]
+    pub(crate) fn everyones(&self, region: Region) -> Domain {
+        let sole = self.slots.sole(region);
+        sole.and_then(|lane| region.of_lane(lane))
+            .unwrap_or(region.shared())
+    }
+
+    /// The lane that has a region to itself, and the domain of it.
+    pub(crate) fn sole_domain(&self, region: Region) -> Option<(LaneId, Domain)> {
+        let lane = self.slots.sole(region)?;
+        Some((lane, region.of_lane(lane)?))
+    }
+
+    /// The domains that have memory which is free for all, and their regions: what of a sole lane's is, its stamps say.
+    pub(crate) fn domains_of_all(&self) -> impl Iterator<Item = (Region, Domain)> + '_ {
+        Region::ALL.into_iter().flat_map(|region| {
+            let sole = self.sole_domain(region).map(|(_, domain)| domain);
+            let domains = [region.shared()].into_iter().chain(sole);
+            domains.map(move |domain| (region, domain))
+        })
+    }
+
+    /// Whether a free extent may go back to the source.
+    pub(crate) fn is_free_for_all(&self, extent: &Extent) -> bool {
+        match extent.state {
+            ExtentState::Free { domain, .. } if domain == Region::of(domain).shared() => true,
+            _ => self.is_complete(extent),
+        }
+    }
+
+    /// Memory is missing: a lane that alone asks has all there is in one domain.
+    pub(crate) fn gather(&mut self, lane: Option<LaneId>, region: Region) {
+        self.slots.note_miss(lane, region);
+        if let Some((lane, domain)) = self.sole_domain(region) {
+            let seq = self.index.domain_usage(domain).newest;
+            self.timeline.is_complete(Timepoint { lane, seq });
+        }
+        self.index.move_all(region.shared(), self.everyones(region));
+    }
+
     /// The domain of the requester's own memory, if it has one. What is complete of the last requester's is everyone's if that
     /// was another.
     #[inline(always)]
@@ -435,6 +482,9 @@ impl Books {
     /// Gives up what is complete of those who asked last in the region and ask now.
     #[cold]
     fn change_asker(&mut self, lane: Option<LaneId>, region: Region) {
+        if let Some(sole) = self.slots.end_sole(region) {
+            self.give_up_all(sole, region);
+        }
         let before = self.slots.note_asker(lane, region);
         let before = before.and_then(|slot| Some(self.slots.get(slot)?.tenant));
         for lane in before.into_iter().chain(lane) {
@@ -446,10 +496,21 @@ impl Books {
     fn give_up(&mut self, lane: LaneId, region: Region) {
         let slot = self.slots.meet(lane, &self.timeline);
         let done = slot.and_then(|slot| slot.newly_done(region));
-        let Some(done) = done else {
-            return;
-        };
-        let whole = Region::idle_of_lane(lane).filter(|domain| self.index.home_of(*domain).is_some());
+        if let Some(done) = done {
+            self.give_up_to(lane, region, done);
+        }
+    }
+
+    /// Gives up what is known complete of a lane's memory in a region, and what waits for nothing.
+    fn give_up_all(&mut self, lane: LaneId, region: Region) {
+        let slot = self.slots.meet(lane, &self.timeline);
+        let done = slot.and_then(|slot| slot.done()).unwrap_or(0);
+        self.give_up_to(lane, region, done);
+    }
+
+    fn give_up_to(&mut self, lane: LaneId, region: Region, done: u64) {
+        let whole =
+            Region::idle_of_lane(lane).filter(|domain| self.index.home_of(*domain).is_some());
         for domain in region.of_lane(lane).into_iter().chain(whole) {
             self.release_complete(lane, domain, |point| point.seq <= done);
         }

@@ -96,8 +96,11 @@ impl DevicePool {
         if let Some(found) = self.recover_in(request, region, waits, recovery) {
             return Ok(found);
         }
-        let other = region.other();
+        // Where memory comes as Blocks there is no other.
+        let is_mapped = matches!(self.placement, Placement::Virtual(_));
+        let other = is_mapped.then(|| region.other());
         if self.lives_on_its_reserve()
+            && let Some(other) = other
             && let Some(found) = self.recover_in(request, other, waits, recovery)
         {
             return Ok(found);
@@ -113,7 +116,7 @@ impl DevicePool {
             Err(error) => return Err(AllocError::Driver(error)),
         };
         let may_wait = self.settings.cross_lane != CrossLane::Never;
-        for region in [region, other] {
+        for region in [Some(region), other].into_iter().flatten() {
             if let Some(found) = self.recover_in(request, region, may_wait, recovery) {
                 return Ok(found);
             }

@@ -33,7 +33,6 @@ impl LaneSlot {
         let before = std::mem::replace(&mut self.given_up[region as usize], done);
         (before != done).then_some(done)
     }
-
 }
 
 /// All slots that memory was asked for or left pending on, and those below.
@@ -42,6 +41,10 @@ pub(crate) struct LaneSlots {
     slots: Vec<LaneSlot>,
     /// By region, the slot whose lane asked last; [`NOBODY`] after a request without a lane, and at first.
     askers: [u32; Region::ALL.len()],
+    /// By region, whether nobody else asked since memory was last missing.
+    is_steady: [bool; Region::ALL.len()],
+    /// By region, the lane that has all to itself, if there is one.
+    sole: [Option<LaneId>; Region::ALL.len()],
 }
 
 /// No slot.
@@ -52,6 +55,8 @@ impl Default for LaneSlots {
         Self {
             slots: Vec::new(),
             askers: [NOBODY; Region::ALL.len()],
+            is_steady: [false; Region::ALL.len()],
+            sole: [None; Region::ALL.len()],
         }
     }
 }
@@ -84,7 +89,35 @@ impl LaneSlots {
     pub(crate) fn note_asker(&mut self, lane: Option<LaneId>, region: Region) -> Option<u32> {
         let asker = lane.map_or(NOBODY, |lane| lane.index);
         let before = std::mem::replace(&mut self.askers[region as usize], asker);
+        self.is_steady[region as usize] = false;
         (before != NOBODY).then_some(before)
+    }
+
+    /// Memory is missing for a lane, or for somebody without: it has the region to itself from now on if nobody else asked since this
+    /// happened last.
+    pub(crate) fn note_miss(&mut self, lane: Option<LaneId>, region: Region) {
+        if !self.asked_last(lane, region) {
+            return;
+        }
+        let is_steady = std::mem::replace(&mut self.is_steady[region as usize], true);
+        let Some(lane) = lane.filter(|_| is_steady) else {
+            return;
+        };
+        if let Some(slot) = self.get_mut(lane.index) {
+            slot.tenant = lane;
+            self.sole[region as usize] = Some(lane);
+        }
+    }
+
+    /// The lane that has a region to itself, if there is one.
+    #[inline]
+    pub(crate) fn sole(&self, region: Region) -> Option<LaneId> {
+        self.sole[region as usize]
+    }
+
+    /// Nobody has a region to themselves any more; returns who had.
+    pub(crate) fn end_sole(&mut self, region: Region) -> Option<LaneId> {
+        self.sole[region as usize].take()
     }
 
     /// The slot of a lane, known from now on.

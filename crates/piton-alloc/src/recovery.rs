@@ -70,7 +70,8 @@ impl Books {
         recovery: &mut Recovery,
     ) -> Option<Allocation> {
         recovery.waits_allowed |= waits_allowed;
-        recovery.drained += self.drain(timeline);
+        recovery.drained += self.drain_others(timeline);
+        self.gather(request.lane, region);
         if let Some(found) = self.take_again(request, region) {
             return Some(found);
         }
@@ -94,6 +95,17 @@ impl Books {
     /// Makes everyone's what is complete by now. Asks the timeline once per lane with pending memory and once per
     /// deferred Chunk's point. Returns the bytes.
     pub(crate) fn drain(&mut self, timeline: &Timeline) -> u64 {
+        let mut drained = self.drain_others(timeline);
+        for region in Region::ALL {
+            if let Some((lane, domain)) = self.sole_domain(region) {
+                drained += self.release_complete(lane, domain, |point| timeline.is_complete(point));
+            }
+        }
+        drained
+    }
+
+    /// The same but for the memory of a lane that has a region to itself.
+    pub(crate) fn drain_others(&mut self, timeline: &Timeline) -> u64 {
         let mut drained = 0;
         for entry in self.deferred.drain_settled(timeline) {
             let disposal = match entry.uses.single() {
@@ -107,7 +119,11 @@ impl Books {
         }
         let domains: Vec<Domain> = self.index.domains().collect();
         for domain in domains {
-            if let Some(lane) = self.lane_of(domain) {
+            let is_sole = Region::ALL
+                .into_iter()
+                .filter_map(|region| self.sole_domain(region))
+                .any(|(_, sole)| sole == domain);
+            if let Some(lane) = self.lane_of(domain).filter(|_| !is_sole) {
                 drained += self.release_complete(lane, domain, |point| timeline.is_complete(point));
             }
         }

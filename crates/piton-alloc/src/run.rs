@@ -137,10 +137,14 @@ impl Search<'_> {
         }
     }
 
-    /// Whether a domain is a lane's, in the request's region.
+    /// Whether a domain is a lane's, in the request's region. What a lane has that has the region to itself is like everyone's:
+    /// the plain search sees it.
     fn has_pending(&self, books: &Books, domain: Domain) -> bool {
         let home = books.index.home_of(domain).unwrap_or(domain);
-        region::slot_of(domain).is_some() && Region::of(home) == self.region
+        let is_sole = books
+            .sole_domain(self.region)
+            .is_some_and(|(_, sole)| sole == home);
+        region::slot_of(domain).is_some() && Region::of(home) == self.region && !is_sole
     }
 
     /// Calls `visit` with each seed, in no order that matters.
@@ -152,7 +156,9 @@ impl Search<'_> {
                 .for_each(visit);
             return;
         }
-        let lanes = index.domains().filter(|domain| self.has_pending(books, *domain));
+        let lanes = index
+            .domains()
+            .filter(|domain| self.has_pending(books, *domain));
         lanes
             .flat_map(|domain| index.extents_by_stamp(domain))
             .for_each(&mut visit);

@@ -9,13 +9,16 @@ mod source;
 use bench::{BLOCK, Bench, config};
 use piton_alloc::{MemoryPoolConfig, Request};
 
-#[test]
-fn what_a_lane_kept_is_everyones_as_soon_as_another_asks() {
-    let without_fronts = MemoryPoolConfig {
+fn without_fronts() -> MemoryPoolConfig {
+    MemoryPoolConfig {
         front_bytes: Some(0),
         ..config()
-    };
-    let mut bench = Bench::new(8 * BLOCK, without_fronts);
+    }
+}
+
+#[test]
+fn what_a_lane_kept_is_everyones_as_soon_as_another_asks() {
+    let mut bench = Bench::new(8 * BLOCK, without_fronts());
     let halves = [(); 2].map(|()| bench.on(0, BLOCK / 2));
     let last = bench.work(0);
     for half in halves {
@@ -56,4 +59,66 @@ fn a_block_that_a_lane_left_whole_is_idle_once_that_is_complete() {
     );
     bench.pool.check().unwrap();
     bench.free(small, []);
+}
+
+/// What two misses of one lane have shown: nobody else asks.
+fn alone(config: MemoryPoolConfig) -> Bench {
+    let mut bench = Bench::new(8 * BLOCK, config);
+    for _ in 0..2 {
+        let block = bench.on(0, BLOCK);
+        let half = bench.on(0, BLOCK / 2);
+        let last = bench.work(0);
+        bench.free(half, [last]);
+        bench.free(block, [last]);
+        bench.complete(0);
+        bench.pool.trim(0);
+    }
+    bench
+}
+
+#[test]
+fn what_a_lane_frees_is_one_with_what_was_free_before_if_nobody_else_asks() {
+    let mut bench = alone(without_fronts());
+    let first = bench.on(0, BLOCK / 4);
+    assert_eq!(bench.source.held(), BLOCK);
+    let last = bench.work(0);
+    bench.free(first, [last]);
+    let misses = bench.pool.stats().misses;
+    let whole = bench.on(0, BLOCK);
+    assert!(whole.wait().is_empty());
+    let stats = bench.pool.stats();
+    assert_eq!((stats.misses, stats.held), (misses, BLOCK));
+    bench.free(whole, []);
+    bench.pool.check().unwrap();
+}
+
+#[test]
+fn a_lane_that_is_not_alone_any_more_shares_what_is_complete_at_once() {
+    let mut bench = alone(without_fronts());
+    let quarter = bench.on(0, BLOCK / 4);
+    let taken = bench.on(1, BLOCK / 2);
+    let stats = bench.pool.stats();
+    assert_eq!(stats.held, BLOCK, "what was left of the Block waits for nothing");
+    assert!(taken.wait().is_empty());
+    let last = bench.work(0);
+    bench.free(quarter, [last]);
+    bench.free(taken, []);
+    assert_eq!(bench.pool.stats().pending, BLOCK / 4);
+    bench.pool.check().unwrap();
+}
+
+#[test]
+fn a_block_that_is_pending_as_a_whole_is_not_broken_into_by_what_is_much_smaller() {
+    let mut bench = alone(without_fronts());
+    let large = bench.on(0, 6 * BLOCK);
+    let last = bench.work(0);
+    bench.free(large, [last]);
+    let small = bench.on(0, BLOCK);
+    assert_eq!(bench.source.held(), 7 * BLOCK);
+    let again = bench.on(0, 5 * BLOCK);
+    assert!(again.wait().is_empty(), "its own lane need not wait");
+    assert_eq!(bench.source.held(), 7 * BLOCK);
+    bench.free(small, []);
+    bench.free(again, []);
+    bench.pool.check().unwrap();
 }

@@ -43,7 +43,19 @@ enum Step {
     },
 }
 
-fn steps() -> impl Strategy<Value = Step> {
+/// Programs of lanes that take turns, and programs in which one lane does nearly all.
+fn programs() -> impl Strategy<Value = Vec<Step>> {
+    let evenly = (0..World::LANES).prop_map(Some);
+    let evenly = prop_oneof![6 => evenly, 1 => Just(None)].boxed();
+    let mostly_one = prop_oneof![40 => Just(Some(0)), 1 => evenly.clone()].boxed();
+    prop_oneof![
+        1 => prop::collection::vec(steps(evenly), 1..150),
+        1 => prop::collection::vec(steps(mostly_one), 1..150),
+    ]
+}
+
+/// `askers` are the lanes that memory is asked for.
+fn steps(askers: BoxedStrategy<Option<usize>>) -> impl Strategy<Value = Step> {
     let lanes = 0..World::LANES;
     let sizes = prop_oneof![
         6 => 1..GRANULE,
@@ -54,7 +66,7 @@ fn steps() -> impl Strategy<Value = Step> {
     let alignments = prop_oneof![5 => Just(1u64), 1 => (0u32..13).prop_map(|bits| 1 << bits)];
     let uses = prop_oneof![4 => (0..World::LANES).prop_map(|lane| 1 << lane), 2 => 0u8..8];
     prop_oneof![
-        8 => (sizes, alignments, prop_oneof![6 => lanes.clone().prop_map(Some), 1 => Just(None)])
+        8 => (sizes, alignments, askers)
             .prop_map(|(bytes, align, lane)| Step::Allocate { bytes, align, lane }),
         7 => (any::<usize>(), uses).prop_map(|(pick, lanes)| Step::Free { pick, uses: Uses { lanes } }),
         1 => (lanes.clone(), lanes.clone()).prop_map(|(lane, with)| Step::Synchronise { lane, with }),
@@ -124,7 +136,7 @@ proptest! {
     #[test]
     fn no_program_makes_two_unordered_users_share_a_byte(
         config in configs(),
-        program in prop::collection::vec(steps(), 1..150),
+        program in programs(),
     ) {
         let mut world = World::new(CAPACITY, &config);
         for step in program {
@@ -137,7 +149,7 @@ proptest! {
     fn no_program_makes_two_unordered_users_share_a_byte_where_pages_are_mapped(
         config in configs(),
         small_pages in 0u64..4,
-        program in prop::collection::vec(steps(), 1..150),
+        program in programs(),
     ) {
         let config = MemoryPoolConfig {
             virtual_addressing: VirtualAddressing::Auto,

@@ -9,11 +9,14 @@ use std::hint::select_unpredictable;
 use crate::bins::Bins;
 use crate::records::{NIL, Order, Records};
 
-/// Appends `index` as the newest extent.
+/// Puts `index` behind the newest extent, or before the oldest if it waits for nothing.
 #[inline]
-pub(crate) fn append(bins: &mut Bins, records: &mut Records, index: u32, stamp: u64) {
+pub(crate) fn insert(bins: &mut Bins, records: &mut Records, index: u32, stamp: u64) {
     let newest = bins.newest;
     let last = records.order_mut(newest);
+    if stamp == 0 && last.stamp != 0 {
+        return prepend(bins, records, index);
+    }
     last.next = index;
     let stamp = last.stamp.max(stamp);
     *records.order_mut(index) = Order {
@@ -23,6 +26,19 @@ pub(crate) fn append(bins: &mut Bins, records: &mut Records, index: u32, stamp: 
     };
     bins.newest = index;
     bins.oldest = select_unpredictable(newest == NIL, index, bins.oldest);
+}
+
+/// Makes `index` the oldest extent, with stamp 0.
+#[cold]
+fn prepend(bins: &mut Bins, records: &mut Records, index: u32) {
+    let oldest = bins.oldest;
+    records.order_mut(oldest).prev = index;
+    *records.order_mut(index) = Order {
+        prev: NIL,
+        next: oldest,
+        stamp: 0,
+    };
+    bins.oldest = index;
 }
 
 /// Puts `index`, cut off `whole`, just before it and with its stamp.

@@ -35,6 +35,10 @@ enum Step {
         domain: Domain,
         stamp: u64,
     },
+    MoveAll {
+        from: Domain,
+        to: Domain,
+    },
     Remove {
         domain: Domain,
     },
@@ -88,6 +92,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => any::<usize>().prop_map(|pick| Step::FreeAgain { pick }),
         1 => (any::<usize>(), domains()).prop_map(|(pick, to)| Step::Move { pick, to }),
         1 => (domains(), 0u64..25).prop_map(|(domain, stamp)| Step::Release { domain, stamp }),
+        1 => (domains(), domains()).prop_map(|(from, to)| Step::MoveAll { from, to }),
         1 => domains().prop_map(|domain| Step::Remove { domain }),
         1 => (any::<usize>(), sizes()).prop_map(|(pick, bytes)| Step::Cut { pick, bytes }),
         2 => (any::<usize>(), 0u64..50, any::<Option<usize>>())
@@ -153,6 +158,10 @@ impl Pair {
             }
             Step::Release { domain, stamp } => {
                 prop_assert_eq!(self.range.release_up_to(domain, stamp), 0)
+            }
+            Step::MoveAll { from, to } => {
+                let moved = self.range.move_all(from, to);
+                prop_assert_eq!(moved, self.model.move_all(from, to));
             }
             Step::Remove { domain } => {
                 let bytes = self.model.free_bytes(domain);

@@ -2,7 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a test fails by panicking")]
 
-use piton_suballoc::{ConfigError, Domain, ExtentError, Tlsf};
+use piton_suballoc::{Apart, ConfigError, Domain, ExtentError, Tlsf};
 
 const UNIT: u64 = 256;
 
@@ -274,11 +274,27 @@ fn a_cut_chunk_is_two_live_chunks() {
     assert!(range.is_whole());
 }
 
+/// Whole ranges of the shared domain hang in that of lane 0, those of lane 1 in that of lane 2.
+fn apart() -> Apart {
+    Apart {
+        of: |domain| match domain.number() {
+            None => Some(lane(0)),
+            Some(1) => Some(lane(2)),
+            Some(_) => None,
+        },
+        home: |domain| match domain.number() {
+            Some(0) => Some(Domain::SHARED),
+            Some(2) => Some(lane(1)),
+            _ => None,
+        },
+    }
+}
+
 #[test]
 fn a_range_free_as_a_whole_is_apart_until_it_is_broken_into() {
     let idle = lane(0);
     let mut index = Tlsf::empty(UNIT).expect("a right unit");
-    index.set_whole_ranges_apart(idle);
+    index.set_whole_ranges_apart(apart());
     index.add_range(8 * UNIT).expect("there is room");
     let (first, _) = take(&mut index, 3);
     let (second, _) = take(&mut index, 5);
@@ -287,8 +303,9 @@ fn a_range_free_as_a_whole_is_apart_until_it_is_broken_into() {
     index.free(second, Domain::SHARED, 0).expect("live");
     assert_eq!(index.domain_usage(idle).bytes, 8 * UNIT);
     assert_eq!(index.allocate(Domain::SHARED, UNIT, 1), None);
-    assert_eq!(index.break_into(idle, UNIT, 1, 7 * UNIT), None);
-    let chunk = index.break_into(idle, UNIT, 1, 8 * UNIT).expect("it fits");
+    let whole = index.peek(idle, UNIT, 1).expect("it fits");
+    assert_eq!(index.break_into(whole.id, 9 * UNIT, 1), None);
+    let chunk = index.break_into(whole.id, UNIT, 1).expect("it fits");
     assert_eq!((chunk.offset, chunk.bytes), (0, UNIT));
     assert_eq!(index.domain_usage(Domain::SHARED).bytes, 7 * UNIT);
     assert_eq!(index.domain_usage(idle).bytes, 0);
@@ -301,11 +318,11 @@ fn a_range_free_as_a_whole_is_apart_until_it_is_broken_into() {
 fn what_completes_as_a_whole_range_is_apart_too() {
     let idle = lane(0);
     let mut index = Tlsf::empty(UNIT).expect("a right unit");
-    index.set_whole_ranges_apart(idle);
+    index.set_whole_ranges_apart(apart());
     index.add_range(4 * UNIT).expect("there is room");
     let (chunk, _) = take(&mut index, 4);
-    index.free(chunk, lane(1), 7).expect("live");
-    assert_eq!(index.release_up_to(lane(1), 7), 4 * UNIT);
+    index.free(chunk, lane(3), 7).expect("live");
+    assert_eq!(index.release_up_to(lane(3), 7), 4 * UNIT);
     assert_eq!(index.domain_usage(idle).bytes, 4 * UNIT);
     index.check().expect("whole");
 }
@@ -335,40 +352,68 @@ fn a_search_looks_at_as_many_extents_as_it_is_told() {
 }
 
 #[test]
-fn a_range_that_is_whole_before_it_is_everyones_waits_to_be_set_apart() {
-    let idle = lane(0);
+fn a_range_free_as_a_whole_in_a_lanes_domain_is_apart_with_its_stamp() {
     let mut index = Tlsf::empty(UNIT).expect("a right unit");
-    index.set_whole_ranges_apart(idle);
-    for _ in 0..3 {
+    index.set_whole_ranges_apart(apart());
+    for _ in 0..2 {
         index.add_range(4 * UNIT).expect("there is room");
     }
-    let chunks = [(); 3].map(|()| take(&mut index, 4).0);
-    assert!(!index.has_wholes());
-    for (chunk, stamp) in chunks.into_iter().zip([7, 8, 9]) {
+    let chunks = [(); 2].map(|()| take(&mut index, 4).0);
+    for (chunk, stamp) in chunks.into_iter().zip([7, 8]) {
         index.free(chunk, lane(1), stamp).expect("live");
-        index.check().expect("all are noted");
+        index.check().expect("apart");
     }
-    let again = index.allocate(lane(1), 4 * UNIT, 1).expect("the lane's");
-    index.free(again.id, lane(1), 9).expect("live");
-    let rest = index.allocate(lane(1), UNIT, 1).expect("the lane's");
-    index.release_wholes(|domain, stamp| domain == lane(1) && stamp <= 8);
-    let apart = index.domain_usage(idle).bytes;
-    assert_eq!(apart + index.domain_usage(lane(1)).bytes, 11 * UNIT);
-    assert!(apart <= 8 * UNIT && index.has_wholes());
-    index.release_wholes(|_, _| true);
-    assert_eq!(index.domain_usage(idle).bytes, 8 * UNIT);
-    assert!(!index.has_wholes(), "the last is broken into");
+    assert_eq!(index.domain_usage(lane(1)).bytes, 0);
+    let whole = index.domain_usage(lane(2));
+    assert_eq!((whole.bytes, whole.oldest, whole.newest), (8 * UNIT, 7, 8));
+    assert_eq!(index.allocate(lane(1), UNIT, 1), None);
+    let oldest = index.extents_by_stamp(lane(2)).next().expect("two");
+    let chunk = index.break_into(oldest.id, UNIT, 1).expect("it fits");
+    assert_eq!(chunk.stamp, 7);
+    let rest = index.domain_usage(lane(1));
+    assert_eq!((rest.bytes, rest.oldest), (3 * UNIT, 7));
+    assert_eq!(index.break_into(oldest.id, UNIT, 1), None, "stale");
+    assert_eq!(index.release_up_to(lane(2), 8), 4 * UNIT);
+    assert_eq!(index.domain_usage(lane(0)).bytes, 4 * UNIT);
+    let part = index.extents_by_stamp(lane(1)).next().expect("the rest");
+    assert_eq!(index.break_into(part.id, UNIT, 1), None, "a part");
     index.check().expect("whole");
-    index.free(rest.id, lane(1), 9).expect("live");
-    assert!(index.has_wholes());
-    index.check().expect("noted");
+}
+
+#[test]
+fn what_waits_for_nothing_is_given_up_before_all_that_waits() {
+    let mut index = range(16);
+    let chunks = [(); 4].map(|()| take(&mut index, 2).0);
+    index.free(chunks[0], lane(1), 5).expect("live");
+    index.free(chunks[2], lane(1), 0).expect("live");
+    let usage = index.domain_usage(lane(1));
+    assert_eq!((usage.oldest, usage.newest), (0, 5));
+    assert_eq!(index.release_up_to(lane(1), 4), 2 * UNIT);
+    assert_eq!(index.domain_usage(lane(1)).oldest, 5);
+    index.check().expect("in order");
+}
+
+#[test]
+fn all_of_a_domain_moves_to_another_and_merges_there() {
+    let mut index = range(16);
+    let chunks = [(); 4].map(|()| take(&mut index, 2).0);
+    index.free(chunks[1], lane(1), 5).expect("live");
+    index.free(chunks[0], Domain::SHARED, 0).expect("live");
+    index.free(chunks[3], Domain::SHARED, 0).expect("live");
+    assert_eq!(index.move_all(Domain::SHARED, Domain::SHARED), 0);
+    assert_eq!(index.move_all(Domain::SHARED, lane(1)), 12 * UNIT);
+    let usage = index.domain_usage(lane(1));
+    assert_eq!((usage.bytes, usage.extents), (14 * UNIT, 2));
+    assert_eq!((usage.oldest, usage.newest), (0, 5));
+    assert_eq!(index.domain_usage(Domain::SHARED).bytes, 0);
+    index.check().expect("whole");
 }
 
 #[test]
 fn what_a_claim_leaves_of_a_whole_range_is_no_longer_apart() {
     let idle = lane(0);
     let mut index = Tlsf::empty(UNIT).expect("a right unit");
-    index.set_whole_ranges_apart(idle);
+    index.set_whole_ranges_apart(apart());
     index.add_range(4 * UNIT).expect("there is room");
     let (chunk, _) = take(&mut index, 4);
     index.free(chunk, Domain::SHARED, 0).expect("live");

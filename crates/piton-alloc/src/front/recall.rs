@@ -164,7 +164,7 @@ impl Books {
         };
         self.unlist(item.id);
         let place = match item.seq {
-            0 => Some((item.region.shared(), 0)),
+            0 => Some((self.everyones(item.region), 0)),
             _ => self.place_of(item.region, point),
         };
         let was_live = match place {

@@ -76,6 +76,24 @@ impl Tlsf {
         moved
     }
 
+    /// Moves all that is free in `from` to `to`, where it waits for nothing: its stamp is 0, until it merges with what waits.
+    /// Returns its bytes. Does nothing if both are the same.
+    pub fn move_all(&mut self, from: Domain, to: Domain) -> u64 {
+        let mut moved = 0;
+        if from == to {
+            return moved;
+        }
+        while let Some(bins) = self.bins(from)
+            && let Some(bin) = bins.last()
+        {
+            let index = bins.head(bin);
+            moved += self.bytes(self.records.at(index).units);
+            self.unhang(index, from);
+            self.merge_into(index, to, 0);
+        }
+        moved
+    }
+
     /// The free extents of a domain, those of the largest bin first.
     pub fn extents_by_size(&self, domain: Domain) -> impl Iterator<Item = Extent> + '_ {
         let mut heads: Vec<u32> = Vec::new();

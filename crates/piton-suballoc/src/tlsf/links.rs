@@ -202,7 +202,7 @@ fn hang_in(bins: &mut Bins, records: &mut Records, index: u32, domain: Domain, s
     let units = records.at(index).units;
     bins.insert(records, index, units);
     if !domain.is_shared() {
-        order::append(bins, records, index, stamp);
+        order::insert(bins, records, index, stamp);
     }
 }
 

@@ -6,7 +6,7 @@
 use super::Tlsf;
 use crate::domain::Domain;
 use crate::error::{ConfigError, ExtentError};
-use crate::extent::{Chunk, Range};
+use crate::extent::{Chunk, ExtentId, Range};
 
 /// Which domains hold ranges that are free as a whole; see [`Tlsf::set_whole_ranges_apart`].
 #[derive(Clone, Copy, Debug)]
@@ -83,21 +83,15 @@ impl Tlsf {
         self.apart.and_then(|apart| (apart.home)(domain))
     }
 
-    /// [`Tlsf::allocate`] from a range that is free as a whole in `domain`, one of those set apart; what is left of it hangs where
-    /// its parts do. The smallest that fits is taken, unless it has more than `most` bytes: then `None`.
-    pub fn break_into(
-        &mut self,
-        domain: Domain,
-        bytes: u64,
-        align: u64,
-        most: u64,
-    ) -> Option<Chunk> {
-        let range = self.peek(domain, bytes, align)?;
-        if range.bytes > most {
-            return None;
-        }
-        let (fit, index) = (self.fit(bytes, align)?, range.id.index());
-        let start = fit.start_in(self.records.at(index))?;
+    /// Takes `bytes` bytes, starting at a multiple of `align`, out of a range that is free as a whole, named by its one extent; what
+    /// is left of it hangs where parts do, with the range's stamp at least. `None`, and nothing is changed, if the id is stale or not
+    /// that of a range set apart, or if they do not fit.
+    pub fn break_into(&mut self, range: ExtentId, bytes: u64, align: u64) -> Option<Chunk> {
+        let (record, index) = (self.records.resolve(range)?, range.index());
+        let domain = record.domain()?;
+        self.home_of(domain)?;
+        let fit = self.fit(bytes, align)?;
+        let start = fit.start_in(record)?;
         let stamp = self.stamp(index, domain);
         let home = self.open(index, domain);
         let index = self.carve(index, home, start, fit.units);

@@ -226,7 +226,11 @@ impl Model {
             bytes,
             state: State::Free {
                 domain,
-                stamp: if domain.is_shared() { 0 } else { newest },
+                stamp: if domain.is_shared() || joined == 0 {
+                    0
+                } else {
+                    newest
+                },
             },
         };
     }
@@ -243,6 +247,23 @@ impl Model {
             self.give(piece.offset, Domain::SHARED, 0);
         }
         due.iter().map(|piece| piece.bytes).sum()
+    }
+
+    /// Moves all of a domain to another; returns the bytes.
+    pub(crate) fn move_all(&mut self, from: Domain, to: Domain) -> u64 {
+        if from == to {
+            return 0;
+        }
+        let all: Vec<Piece> = self
+            .pieces
+            .iter()
+            .copied()
+            .filter(|piece| piece.is_free_in(from))
+            .collect();
+        for piece in &all {
+            self.give(piece.offset, to, 0);
+        }
+        all.iter().map(|piece| piece.bytes).sum()
     }
 
     pub(crate) fn free_bytes(&self, domain: Domain) -> u64 {

@@ -8,7 +8,7 @@
 //! Programs whose sizes take turns could have Blocks come and go all the time. As long as the limit is far they are spared
 //! that: where Blocks go back too often any idle one will do.
 
-use piton_suballoc::{Chunk, Domain};
+use piton_suballoc::{Chunk, Extent};
 use piton_timeline::Frontier;
 
 use crate::allocation::Allocation;
@@ -61,40 +61,33 @@ impl IdleRule {
 
 impl Books {
     /// Memory of a Block that is free as a whole, idle or pending on the request's own lane, if there is one that is not too large
-    /// for the request; and the domain it hung in. Without Blocks there is none.
+    /// for the request. Without Blocks there is none.
     #[cold]
-    pub(crate) fn break_idle(&mut self, request: &Request) -> Option<(Chunk, Domain)> {
-        let domain = self.least_whole(request)?;
-        let most = if self.is_to_be_spared() {
-            u64::MAX
-        } else {
-            self.idle_rule.most(request.bytes, self.held)
-        };
-        let (bytes, align) = (request.bytes, request.align);
-        let chunk = self.index.break_into(domain, bytes, align, most)?;
-        Some((chunk, domain))
+    pub(crate) fn break_idle(&mut self, request: &Request) -> Option<Chunk> {
+        let block = self.least_whole(request)?;
+        let is_small_enough = block.bytes <= self.idle_rule.most(request.bytes, self.held);
+        if !is_small_enough && !self.is_to_be_spared() {
+            return None;
+        }
+        self.index
+            .break_into(block.id, request.bytes, request.align)
     }
 
-    /// Where the smallest Block is that is free as a whole and holds the request.
-    fn least_whole(&self, request: &Request) -> Option<Domain> {
+    /// The smallest Block that is free as a whole and holds the request.
+    fn least_whole(&self, request: &Request) -> Option<Extent> {
         let own = request.lane.and_then(Region::idle_of_lane);
         let own = own.filter(|domain| self.index.home_of(*domain).is_some());
-        let domains = own.into_iter().chain([Region::IDLE]);
-        let occupied = domains.filter(|domain| self.index.oldest_stamp(*domain).is_some());
-        let fitting = occupied.filter_map(|domain| {
-            let block = self.index.peek(domain, request.bytes, request.align)?;
-            Some((block.bytes, domain))
-        });
-        let least = fitting.min_by_key(|(bytes, _)| *bytes)?;
-        Some(least.1)
+        let domains = [own, Some(Region::IDLE)].into_iter().flatten();
+        let blocks =
+            domains.filter_map(|domain| self.index.peek(domain, request.bytes, request.align));
+        blocks.min_by_key(|block| block.bytes)
     }
 
     /// Memory of any idle Block: nothing else is left.
     pub(crate) fn take_idle(&mut self, request: &Request, region: Region) -> Option<Allocation> {
         let (bytes, align) = (request.bytes, request.align);
-        let chunk = self
-            .index
-            .break_into(Region::IDLE, bytes, align, u64::MAX)?;
+        let block = self.index.peek(Region::IDLE, bytes, align)?;
+        let chunk = self.index.break_into(block.id, bytes, align)?;
         self.issue(chunk, request, region, Frontier::new(), Frontier::new())
     }
 

@@ -66,7 +66,7 @@ impl DevicePool {
                     books.counters.stolen += bytes;
                     loot.region.unbacked()
                 }
-                Err(_) => loot.region.shared(),
+                Err(_) => books.everyones(loot.region),
             };
             let freed = books.index.free(chunk.id, domain, 0);
             debug_assert!(freed.is_ok());
@@ -105,14 +105,14 @@ impl Books {
     /// What to unmap next: in the hole with the most pages that may go, at most as many mappings as are wanted.
     fn best_loot(&self, page: u64, wanted: u64) -> Option<Loot> {
         let mut best: Option<Loot> = None;
-        for region in Region::ALL {
-            for hole in self.index.extents_by_size(region.shared()) {
+        for (region, domain) in self.domains_of_all() {
+            for hole in self.index.extents_by_size(domain) {
                 let least = best.map_or(page, |best| best.pages * page);
                 if hole.bytes < least / 2 {
                     break;
                 }
                 let (first, pages) = self.pages.whole_in(hole.offset, hole.bytes);
-                if pages > best.map_or(0, |best| best.pages) {
+                if pages > best.map_or(0, |best| best.pages) && self.is_free_for_all(&hole) {
                     best = Some(Loot {
                         hole,
                         region,
@@ -129,9 +129,9 @@ impl Books {
 
     /// Pages that could be taken from holes.
     pub(crate) fn stealable(&self, page: u64) -> u64 {
-        let holes = Region::ALL
-            .into_iter()
-            .flat_map(|region| self.index.extents_by_size(region.shared()));
+        let domains = self.domains_of_all();
+        let extents = domains.flat_map(|(_, domain)| self.index.extents_by_size(domain));
+        let holes = extents.filter(|hole| self.is_free_for_all(hole));
         let whole = holes.map(|hole| self.pages.whole_in(hole.offset, hole.bytes).1);
         (whole.sum::<u64>() + self.pages.spare_pages()) * page
     }

@@ -161,7 +161,7 @@ impl DevicePool {
                 for filling in suspended.fillings {
                     books.suspended.fillings -= 1;
                     books.suspended.backed -= filling.chunk.bytes;
-                    let shared = filling.region.shared();
+                    let shared = books.everyones(filling.region);
                     let freed = books.index.free(filling.chunk.id, shared, 0);
                     debug_assert!(freed.is_ok());
                 }
