@@ -138,13 +138,12 @@ impl Search<'_> {
     }
 
     /// Whether a domain is a lane's, in the request's region. What a lane has that has the region to itself is like everyone's:
-    /// the plain search sees it.
+    /// the plain search sees all of it but Blocks that are pending as a whole.
     fn has_pending(&self, books: &Books, domain: Domain) -> bool {
         let home = books.index.home_of(domain).unwrap_or(domain);
-        let is_sole = books
-            .sole_domain(self.region)
-            .is_some_and(|(_, sole)| sole == home);
-        region::slot_of(domain).is_some() && Region::of(home) == self.region && !is_sole
+        let is_lanes = region::slot_of(domain).is_some() && Region::of(home) == self.region;
+        let sole = books.sole_domain(self.region);
+        is_lanes && sole.is_none_or(|(_, sole)| sole != domain)
     }
 
     /// Calls `visit` with each seed, in no order that matters.

@@ -98,7 +98,10 @@ fn a_lane_that_is_not_alone_any_more_shares_what_is_complete_at_once() {
     let quarter = bench.on(0, BLOCK / 4);
     let taken = bench.on(1, BLOCK / 2);
     let stats = bench.pool.stats();
-    assert_eq!(stats.held, BLOCK, "what was left of the Block waits for nothing");
+    assert_eq!(
+        stats.held, BLOCK,
+        "what was left of the Block waits for nothing"
+    );
     assert!(taken.wait().is_empty());
     let last = bench.work(0);
     bench.free(quarter, [last]);
