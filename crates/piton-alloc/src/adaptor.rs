@@ -46,15 +46,15 @@ use crate::pool::DevicePool;
 use crate::request::Request;
 use crate::stats::PoolStats;
 
-/// Whoever hands out device memory in stream order: a [`DevicePool`], or an adaptor around one.
+/// Something that hands out device memory in stream order: a [`DevicePool`], or an adaptor around one.
 pub trait MemoryPool: fmt::Debug + Send + Sync {
-    /// Hands out memory; see [`DevicePool::allocate`].
+    /// Allocates memory; see [`DevicePool::allocate`].
     ///
     /// # Errors
     /// As [`DevicePool::allocate`], and whatever an adaptor refuses.
     fn allocate(&self, request: Request) -> Result<Allocation, AllocError>;
 
-    /// Takes memory back; see [`DevicePool::free`].
+    /// Frees memory; see [`DevicePool::free`].
     ///
     /// # Errors
     /// [`FreeError`] with the allocation if it belongs to another pool.

@@ -36,9 +36,11 @@ impl Drop for Inside<'_> {
 }
 
 impl DevicePool {
-    /// Calls `callback` when nothing else helped, with no lock held; if it says that it has freed something, the request
-    /// is tried once more. It may free memory of this pool and ask it for some; a request from within that finds none either
-    /// is refused at once ([`AllocError::FullNow`](crate::AllocError::FullNow)), without a further call.
+    /// Sets a callback for requests that nothing else could serve. It is called with no lock held. If it returns
+    /// `true` (it has freed something), the request is tried once more.
+    ///
+    /// The callback may free memory of this pool and allocate from it. A request from within the callback that finds
+    /// no memory is refused at once ([`AllocError::FullNow`](crate::AllocError::FullNow)), without a further call.
     pub fn on_out_of_memory(&self, callback: impl Fn(&FullNow) -> bool + Send + Sync + 'static) {
         self.callback.lock().asked = Some(Arc::new(callback));
     }

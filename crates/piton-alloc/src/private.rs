@@ -30,11 +30,12 @@ use crate::request::Request;
 use crate::source::BlockSource;
 
 impl DevicePool {
-    /// A pool of memory of this one. It takes Blocks from it as it grows, with the first request for the first time, and gives
-    /// them back as any pool does, at the latest when it is dropped. Counts here as what its Blocks have.
+    /// Makes a pool whose memory comes from this one, and that nobody else gets while it lives. It takes Blocks from
+    /// this pool as it grows, the first one with its first request, and gives them back as any pool does, at the
+    /// latest when it is dropped. Here its Blocks count as live.
     ///
-    /// Settings are those of `config`; its limit is one of bytes or of a share of this pool's limit. It never maps pages of its
-    /// own, but what it has may be backed by those of this pool.
+    /// The settings are those of `config`. Its limit is in bytes, or a share of this pool's limit. The new pool never
+    /// maps pages itself, but its Blocks may be backed by pages of this pool.
     ///
     /// # Errors
     /// Any [`ConfigError`]; [`ConfigError::NoVirtualMemory`] if `config` insists on pages.

@@ -18,20 +18,20 @@ use crate::request::Request;
 use crate::reuse::Disposal;
 use crate::run::Search;
 
-/// What the steps yielded for a request that none of them could serve. Sizes are bytes.
+/// What each step of the recovery yielded for a request that none of them could serve. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Pending memory found complete.
+    /// Pending memory that turned out to be complete.
     pub drained: u64,
-    /// Whether memory pending on other lanes was looked at for a hand-out with a wait.
+    /// Whether memory pending on other lanes was considered, to be handed out with a wait.
     pub waits_allowed: bool,
     /// Pages taken from holes.
     pub stolen: u64,
     /// Memory given back to the source.
     pub returned: u64,
-    /// Times the source was asked for memory and had none.
+    /// How often the source was asked for memory and had none.
     pub refused: u32,
-    /// Times the program's own callback said it had freed something.
+    /// How often the program's callback said that it had freed something.
     pub callbacks: u32,
 }
 

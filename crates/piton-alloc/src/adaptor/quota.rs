@@ -12,7 +12,7 @@ use crate::allocation::Allocation;
 use crate::error::{AllocError, FreeError};
 use crate::request::Request;
 
-/// What some part of a program uses of a pool now.
+/// What part of a program uses of a pool at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes asked for by allocations in use.
