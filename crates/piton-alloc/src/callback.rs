@@ -1,8 +1,8 @@
-//! The program's own callback, asked to free something when nothing else helped.
+//! The program's callback, which is asked to free something when nothing else has helped.
 //!
-//! A callback may ask the pool for memory, a small piece mostly, to make room for a large one. If that comes to the end of the ladder
-//! too, the callback is not called from within itself: the thread is remembered while it is inside, and other threads' requests
-//! call it as ever.
+//! A callback may ask the pool for memory, usually a small piece, to make room for a large one. If that request
+//! reaches the end of the ladder too, the callback is not called from within itself: the thread is remembered while
+//! it is inside. Requests of other threads call it as usual.
 
 use std::sync::Arc;
 

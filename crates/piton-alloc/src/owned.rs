@@ -1,9 +1,9 @@
-//! A pool with one owner: the same pool, without the price of being shared.
+//! A pool with one owner: the same pool, without the cost of sharing.
 //!
-//! Who has the pool for themselves needs no lock: `&mut self` says that nobody else is there, and the books are
-//! reached through the lock without locking it. Fronts serve the one owner as well, since taking a chunk of just the right
-//! size off a shelf is less than a search. What takes longer than the first look (recovery, the source) is the
-//! shared pool's own way.
+//! A single owner needs no lock: `&mut self` proves that nobody else is there, and the books are reached through the
+//! lock without locking it. Fronts serve the owner as well, because taking a chunk of exactly the right size off a
+//! shelf costs less than a search. What takes longer than the first search (recovery, the source) uses the shared
+//! pool's path.
 
 use std::ops::Deref;
 

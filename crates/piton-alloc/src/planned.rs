@@ -1,33 +1,35 @@
 //! A pool that serves the steps of a program from a plan, and everything else as usual.
 //!
 //! # The idea
-//! A program that trains or serves does the same again and again. One step is *recorded*: what it asks for, on which stream,
-//! and when it frees. [`piton_plan`] places that with hindsight. Later steps are *served*: one region as high as the plan is
-//! taken from the pool, and the k-th request of a step gets the k-th place of it, by a table. A request that *departs*, since it
-//! is not the one expected or its place is not free, goes to the pool, and so does every request while nothing is served.
+//! A program that trains or serves a model does the same again and again. One step is *recorded*: what it asks for,
+//! on which stream, and when it frees. [`piton_plan`] places that with hindsight. Later steps are *served*: one
+//! region as high as the plan is taken from the pool, and the k-th request of a step gets the k-th place in it, by a
+//! table. A request *departs* if it is not the expected one or its place is not free. It then goes to the pool, as
+//! every request does while no plan is served.
 //!
 //! # When a step departs for good
-//! A region from which little is served is memory that nobody has. When what departed in a step comes to more than one part in
-//! [`SPILL`] of the region, or the pool has no memory left, the plan is *let go*: what is free of the region goes back to the pool at
-//! once, each block that is still live becomes an allocation of the pool of its own, and the rest of the step is the pool's. A
-//! later step takes a region again.
+//! A region from which little is served is memory that nobody uses. When what departed in a step exceeds one part in
+//! [`SPILL`] of the region, or the pool has no memory left, the plan is *let go*: what is free of the region goes
+//! back to the pool at once, each live block becomes an allocation of the pool, and the pool serves the rest of the
+//! step. A later step takes a region again.
 //!
 //! # When a region is taken
-//! Beside what is live when a step begins, such as gradients of the step before, a region may be more than the program ever
-//! needed. So it is taken if the pool need not hold more for it than it held at most: pages come from holes, and idle Blocks go back;
-//! where those do not suffice nothing is touched. A plan that finds no such step in [`TRIES`], and was never let go, is served all the
-//! same: from then on what is carried over lies in the region itself. Even then, and with nothing live, holes and idle Blocks come first.
+//! Beside what is live when a step begins, such as gradients of the step before, a region may be more than the
+//! program ever needed. So it is taken only if the pool need not hold more for it than it ever held: pages come from
+//! holes, and idle Blocks go back. Where those do not suffice, nothing is touched. A plan that finds no such step in
+//! [`TRIES`] steps, and was never let go, is served all the same; from then on what is carried over lies in the
+//! region itself. Even then, and with nothing live, holes and idle Blocks come first.
 //!
 //! # Whose memory is whose
 //! - No two live blocks overlap, whatever the program does: the cursor looks at each place before it hands it out
 //!   ([`PlanCursor`](piton_plan::PlanCursor)). A block that is freed late, or never, keeps its place until then.
 //! - Each piece of the region remembers the last uses of the block that had it last. Whoever gets it next is ordered behind
 //!   them, waits for them, or departs, by the rules of `reuse.rs` and the pool's [`CrossLane`](crate::CrossLane).
-//! - What a region is given back with is what was used of it.
+//! - A region is given back with the last uses of its pieces.
 //!
 //! # What is remembered
-//! What is served and given back goes into a ring of events beside the pool's ([`Planned::snapshot`] has both, in their order). A region
-//! itself is told as a plan that begins and ends, not as memory that a program got.
+//! What is served and freed goes into an event ring beside the pool's; [`Planned::snapshot`] has both, in their
+//! order. A region itself appears as a plan that begins and ends, not as memory that the program allocated.
 //!
 //! # Protocol
 //! One lock around the plan's state, never held while the pool is asked for memory, which may call the source and the program's

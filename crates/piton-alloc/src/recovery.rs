@@ -1,10 +1,11 @@
-//! What is tried, in order, when the first look finds nothing, before the source is asked.
+//! What is tried, in order, when the first search finds nothing, before the source is asked.
 //!
-//! 1. Drain: ask the timeline what is complete by now; what is becomes everyone's.
-//! 2. Runs of neighbouring memory, free for all or pending, that the taker's lane is ordered behind: no wait is needed.
+//! 1. Drain: ask the timeline what is complete by now, and release it to everyone.
+//! 2. Runs of neighbouring memory, free or pending, that the taker's lane is ordered behind, so that no wait is
+//!    needed.
 //! 3. The same with a wait, if the configuration allows it.
 //!
-//! Each step is followed by a search of its own. None calls the source or blocks.
+//! Each step is followed by a search. None calls the source or blocks.
 
 use std::fmt;
 

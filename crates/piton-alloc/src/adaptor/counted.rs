@@ -1,4 +1,4 @@
-//! Counts of what passes by.
+//! Counts of the requests that pass through.
 
 use piton_sync::atomic::{AtomicU64, Ordering};
 use piton_timeline::Frontier;

@@ -1,4 +1,4 @@
-//! A bound on what is used through one door of a pool.
+//! A limit on the bytes in use through one adaptor.
 
 use piton_timeline::Frontier;
 

@@ -1,4 +1,4 @@
-//! What was asked of a pool, written down so that `piton replay` can ask it again.
+//! A log of a pool's requests, which `piton replay` can play again.
 //!
 //! # Format
 //! Lines of CSV without a header: `a,<id>,<bytes>,<stream>` for an allocation, `u,<id>,<stream>` for a last use on another

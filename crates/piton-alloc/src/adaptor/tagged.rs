@@ -1,4 +1,4 @@
-//! Who uses the memory, by tag, and how much each may.
+//! Bytes in use by tag, with a limit for each.
 
 use std::collections::BTreeMap;
 

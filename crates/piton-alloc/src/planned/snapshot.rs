@@ -1,4 +1,4 @@
-//! What a pool that serves from plans looks like: the pool's snapshot, with its region told block by block.
+//! The snapshot of a pool that serves from plans: the pool's own, with its region shown block by block.
 
 use piton_driver::DevicePtr;
 

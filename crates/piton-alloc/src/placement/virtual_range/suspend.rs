@@ -1,21 +1,21 @@
 //! Allocations without their pages: suspended, and resumed at the same addresses.
 //!
 //! # The idea
-//! A server that sleeps, or a step that needs the device for something else, gives its pages back and keeps its addresses:
-//! pointers in tables and recorded graphs stay right. Contents are lost; who wants them copies them away before and back after.
+//! A server that sleeps, or a step that needs the device for something else, gives its pages back and keeps its
+//! addresses, so that pointers in tables and recorded graphs stay valid. Contents are lost; whoever needs them copies
+//! them away before and back afterwards.
 //!
-//! The handles themselves go into [`Suspended`], so that nobody can name the memory meanwhile: what is suspended cannot be
-//! touched by a program that compiles.
+//! The allocations' handles go into [`Suspended`], so no safe program can name the memory meanwhile.
 //!
 //! # What can go
-//! A mapping goes as a whole, so it goes if each byte of it belongs to a suspended allocation or is free for all. What is free
-//! of it is claimed with it (a *filling*): it comes back with the pages. Thereby what is missing is whole pages, and
-//! unbacked extents of the index go on beginning and ending at pages.
+//! A mapping goes as a whole, so it goes if each byte of it belongs to a suspended allocation or is free for all. The
+//! free bytes are claimed with it (a *filling*) and come back with the pages. So what is missing is always whole
+//! pages, and unbacked extents of the index still begin and end at pages.
 //!
 //! # Calls that fail
-//! Each call is counted in the books when it has succeeded, and there is no undo. A suspension that was cut short has some of its
-//! pages left, a resumption some of them already: [`Suspended`] is right with any of them, and can be resumed, or discarded,
-//! whatever happened before.
+//! Each call is counted in the books when it has succeeded, and there is no undo. A suspension that was cut short has
+//! some of its pages left; a resumption has some of them back already. [`Suspended`] is valid in either state, and
+//! can be resumed or discarded whatever happened before.
 
 #![expect(
     unsafe_code,
