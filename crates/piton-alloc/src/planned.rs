@@ -145,9 +145,9 @@ pub struct PlannedStats {
     pub waits: u64,
     /// How often a plan was given up, because a step departed too much or memory ran out.
     pub let_go: u64,
-    /// Bytes of the region that the plan is served from; 0 while there is none.
+    /// Bytes of the region that is served from; 0 while there is none.
     pub region: u64,
-    /// Bytes of the region that live blocks use.
+    /// Bytes of it that blocks have.
     pub live: u64,
 }
 

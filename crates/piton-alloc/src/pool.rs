@@ -32,9 +32,9 @@ use crate::stats::PoolStats;
 /// All methods may be called from any thread. None waits for work on the device. Those that may call the source,
 /// which may block, say so.
 ///
-/// Dropping the pool gives back every Block that nobody uses any more. A Block with memory that is still allocated,
-/// or whose last use is not complete, is never freed: freeing it under running work would be worse. Synchronise and
-/// free first, and nothing is left.
+/// Dropping the pool gives every Block back that nobody uses any more. A Block with memory that is still allocated, or
+/// whose last use is not complete, stays with the source: freeing it under running work would be worse. Synchronise
+/// and free first, and nothing is left.
 pub struct DevicePool {
     pub(crate) id: PoolId,
     pub(crate) source: Arc<dyn BlockSource>,
@@ -182,8 +182,8 @@ impl DevicePool {
     /// Frees memory in stream order: others reuse it once `last_uses` is reached, and a lane that is ordered behind
     /// `last_uses` reuses it at once. Does not block, and does not call the source.
     ///
-    /// `last_uses` must cover every command that names the memory; it is empty if none does. A point on the lane that
-    /// the memory was allocated for must lie after the allocation's wait. Uses that are complete may be left out.
+    /// `last_uses` covers every command that names the memory; empty if none does. A point on the lane that the memory
+    /// was allocated for lies after the allocation's wait. What is complete may be left out.
     ///
     /// # Errors
     /// [`FreeError`] with the allocation if it belongs to another pool.
@@ -340,7 +340,7 @@ impl DevicePool {
         self.settings.limit
     }
 
-    /// The timeline whose lanes requests and frontiers may name.
+    /// The timeline of the lanes the pool understands.
     #[must_use]
     pub const fn timeline(&self) -> &Arc<Timeline> {
         &self.timeline

@@ -2,19 +2,19 @@
 
 /// A pool's counters at one moment.
 ///
-/// `held + suspended = live + padding + cached + pending + in_transit`. Reading them takes a lock for a step per
-/// lane, and one step for each piece of memory that is complete and still in its lane's domain.
+/// `held + suspended = live + padding + cached + pending + in_transit`. Reading them costs a short lock, a step per lane, and one for each piece
+/// of memory that is complete and that no other lane has asked for since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Requests served from what the pool held by the first search.
+    /// Requests served from what the pool held, at the first look.
     pub hits: u64,
-    /// Requests that needed more than the first search: draining, a wait, or the source.
+    /// Requests that needed more: draining, a wait, or the source.
     pub misses: u64,
-    /// Allocations that were freed.
+    /// Allocations given back.
     pub frees: u64,
     /// Requests refused for want of memory.
     pub out_of_memory: u64,
-    /// Allocations handed out with a wait for another lane.
+    /// Allocations handed out with a wait on another lane.
     pub waits: u64,
     /// Calls to the source for a Block, failed ones too.
     pub block_allocations: u64,
@@ -32,19 +32,19 @@ pub struct PoolStats {
     pub live: u64,
     /// Bytes lost to rounding by allocations in use.
     pub padding: u64,
-    /// Free bytes whose uses are all known to be complete: anyone may have them.
+    /// Free bytes whose uses are all known complete: anyone may have them, at once or as soon as they ask.
     pub cached: u64,
     /// Free bytes whose last use is not known complete.
     pub pending: u64,
-    /// Bytes in transit: Blocks going back to the source, pages being mapped or unmapped, and pages mapped nowhere.
+    /// Bytes on their way: Blocks going back to the source, pages being mapped, unmapped, or mapped nowhere.
     pub in_transit: u64,
     /// Bytes of live allocations, with padding, whose pages are gone for now ([`DevicePool::suspend`](crate::DevicePool::suspend)).
     pub suspended: u64,
-    /// Bytes that the pool has taken from the source: all Blocks, or all physical handles.
+    /// Bytes of all Blocks.
     pub held: u64,
-    /// The most bytes that were live at once.
+    /// Most bytes live at once.
     pub peak_live: u64,
-    /// The most bytes that were held at once.
+    /// Most bytes held at once.
     pub peak_held: u64,
 }
 

@@ -32,12 +32,12 @@ pub enum Inconsistency {
         /// Where the upper one starts.
         offset: u64,
     },
-    /// Part of a range is in the domain that is reserved for whole ranges.
+    /// A part of a range hangs in the domain set apart for whole ranges.
     Part {
         /// Where it starts.
         offset: u64,
     },
-    /// A range is wholly free in a domain other than the shared one, and is not noted as such.
+    /// A range is wholly free in a domain of its own, and nobody would find that out.
     Forgotten {
         /// Where it starts.
         offset: u64,
@@ -153,8 +153,8 @@ struct Counted {
 }
 
 impl Tlsf {
-    /// Walks everything and verifies that `capacity = live + padding + free of all domains`, that there are no gaps,
-    /// overlaps or unmerged neighbours, and that bins and orders are complete.
+    /// Walks everything and compares: `capacity = live + padding + free of all domains`, no gap, no overlap, nothing
+    /// unmerged, bins and orders complete.
     ///
     /// Costs a walk over all extents, so it is for tests, fuzzing and debug builds.
     ///

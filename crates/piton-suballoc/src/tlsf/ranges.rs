@@ -27,12 +27,11 @@ impl Span {
 }
 
 impl Tlsf {
-    /// Adds a range of `bytes` bytes as one free extent of [`Domain::SHARED`]. Returns the offset where it starts, in
-    /// bytes.
+    /// Adds a range of `bytes` bytes as one free extent of [`Domain::SHARED`]; returns where it starts, in bytes.
     ///
     /// # Errors
-    /// [`ConfigError::CapacityNotWholeUnits`], or [`ConfigError::TooManyUnits`] if no gap among the offsets is large
-    /// enough. Nothing has changed then.
+    /// [`ConfigError::CapacityNotWholeUnits`], or [`ConfigError::TooManyUnits`] when no gap among the offsets holds
+    /// it; nothing is changed.
     pub fn add_range(&mut self, bytes: u64) -> Result<u64, ConfigError> {
         let unit = self.unit();
         if bytes == 0 || !bytes.is_multiple_of(unit) {
@@ -63,22 +62,22 @@ impl Tlsf {
         Ok(self.bytes(offset))
     }
 
-    /// From now on, a range that becomes wholly free in [`Domain::SHARED`] moves to `domain`, so that requests from
-    /// the shared domain never break into it. A range that was just added does not move.
+    /// From now on a range that becomes wholly free in [`Domain::SHARED`] is moved to `domain`, so that what is taken
+    /// out of the shared one never breaks into it. A range just added is not moved.
     pub fn set_whole_ranges_apart(&mut self, domain: Domain) {
         self.idle = Some(domain);
     }
 
-    /// Whether a range may have become wholly free in a domain other than the shared one.
+    /// Whether a range may have become wholly free in another domain than the shared one.
     #[inline]
     #[must_use]
     pub fn has_wholes(&self) -> bool {
         !self.wholes.is_empty()
     }
 
-    /// Moves ranges that are wholly free in some other domain to the domain reserved for whole ranges, if `may_go`
-    /// says for their domain and stamp that they are free for all by now. Costs a step for each range that became
-    /// whole since the last call, and for each that stayed behind then.
+    /// Moves ranges that are wholly free in another domain to that which is set apart for such, where `may_go` says of domain and
+    /// stamp that they are free for all by now. A step for each range that became whole since the last time, and for
+    /// each that stayed then.
     pub fn release_wholes(&mut self, mut may_go: impl FnMut(Domain, u64) -> bool) {
         let mut wholes = std::mem::take(&mut self.wholes);
         wholes.retain(|&head| {
@@ -120,8 +119,8 @@ impl Tlsf {
         (!domain.is_shared() && self.idle != Some(domain)).then_some(domain)
     }
 
-    /// Like [`Tlsf::allocate`], but from a range that is wholly free in `domain`. What is left of it goes to
-    /// [`Domain::SHARED`]. Takes the smallest range that fits, or none if that has more than `most` bytes.
+    /// [`Tlsf::allocate`] from a range that is free as a whole in `domain`; what is left of it is in
+    /// [`Domain::SHARED`]. The smallest that fits is taken, unless it has more than `most` bytes: then `None`.
     pub fn break_into(
         &mut self,
         domain: Domain,
@@ -146,7 +145,7 @@ impl Tlsf {
         self.hang(index, Domain::SHARED, 0);
     }
 
-    /// Removes the range that starts at `offset` bytes.
+    /// Takes away the range that starts at `offset` bytes.
     ///
     /// # Errors
     /// [`ExtentError::RangeInUse`] if no range starts there or not all of it is free in `domain`; nothing is changed.
