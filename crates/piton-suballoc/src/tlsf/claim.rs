@@ -77,7 +77,7 @@ impl Tlsf {
         moved
     }
 
-    /// The free extents of a domain, those in the bin of the largest sizes first.
+    /// The free extents of a domain, those of the largest bin first.
     pub fn extents_by_size(&self, domain: Domain) -> impl Iterator<Item = Extent> + '_ {
         let mut heads: Vec<u32> = Vec::new();
         if let Some(bins) = self.bins(domain) {
