@@ -1,9 +1,9 @@
-//! Adaptors: what a program wants of a pool besides memory, stacked around any pool.
+//! Adaptors: what a program wants from a pool besides memory, stacked around any pool.
 //!
 //! # The idea
-//! A pool hands out memory and takes it back: [`MemoryPool`]. Whatever else is wanted of it is a pool around a pool,
-//! which passes on what it does not refuse. So limits, counts, logs and faults can be combined in any order, a test
-//! puts faults under a limit or over it, and the pool itself knows of none of them.
+//! A pool allocates and frees memory: [`MemoryPool`]. Everything else is a pool around a pool, which passes on what
+//! it does not refuse. So limits, counts, logs and faults can be combined in any order, a test can put faults under a
+//! limit or over it, and the pool itself knows nothing about them.
 //!
 //! | I want to … | take |
 //! |---|---|
@@ -14,10 +14,10 @@
 //! | see what a program does without memory | [`Failing`] |
 //!
 //! # Guarantees
-//! - An adaptor refuses before it asks the pool, so a refusal costs the pool nothing; and what the pool refuses is as if it
-//!   had never been asked.
-//! - What goes in through an adaptor comes back through it: memory of the pool inside that is freed around the adaptor
-//!   is counted as still in use.
+//! - An adaptor refuses before it asks the pool, so a refusal costs the pool nothing. What the pool refuses leaves
+//!   the adaptor as if it had not been asked.
+//! - Free through the adaptor what was allocated through it: memory that is freed directly in the inner pool still
+//!   counts as in use.
 //! - No adaptor holds a lock while it calls the pool inside.
 
 mod counted;
@@ -46,15 +46,15 @@ use crate::pool::DevicePool;
 use crate::request::Request;
 use crate::stats::PoolStats;
 
-/// Whoever hands out device memory in stream order: a [`DevicePool`], or an adaptor around one.
+/// Something that hands out device memory in stream order: a [`DevicePool`], or an adaptor around one.
 pub trait MemoryPool: fmt::Debug + Send + Sync {
-    /// Hands out memory; see [`DevicePool::allocate`].
+    /// Allocates memory; see [`DevicePool::allocate`].
     ///
     /// # Errors
     /// As [`DevicePool::allocate`], and whatever an adaptor refuses.
     fn allocate(&self, request: Request) -> Result<Allocation, AllocError>;
 
-    /// Takes memory back; see [`DevicePool::free`].
+    /// Frees memory; see [`DevicePool::free`].
     ///
     /// # Errors
     /// [`FreeError`] with the allocation if it belongs to another pool.

@@ -11,15 +11,16 @@ use crate::lane_word::LaneWord;
 use crate::region::Region;
 use crate::request::Request;
 
-/// Which pool: a random number, so that an allocation of a pool that is gone is not taken for another's.
+/// The identity of a pool: a random number, so that an allocation of a pool that is gone is not mistaken for another
+/// pool's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PoolId(pub(crate) u64);
 
 /// A Chunk of device memory, owned by whoever holds this handle until it is given back with
 /// [`DevicePool::free`](crate::DevicePool::free).
 ///
-/// Dropping the handle does not free the memory: when that is allowed is the knowledge of its user, who says so with
-/// the frontier of last uses. A handle that is forgotten keeps its memory until the pool's source is gone.
+/// Dropping the handle does not free the memory: only its user knows when that is allowed, and says so with the
+/// frontier of last uses. The memory of a dropped handle stays allocated for as long as the source lives.
 #[derive(Debug)]
 #[must_use = "an allocation that is not given back stays allocated"]
 pub struct Allocation {
@@ -169,19 +170,19 @@ impl OtherUses {
 static NOTHING: OnceLock<Frontier> = OnceLock::new();
 
 impl Allocation {
-    /// First byte.
+    /// The address of the first byte.
     #[must_use]
     pub const fn ptr(&self) -> DevicePtr {
         self.ptr
     }
 
-    /// Bytes asked for.
+    /// The bytes that were asked for.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes that belong to it: those asked for, rounded up.
+    /// The bytes that belong to it: those asked for, rounded up.
     #[must_use]
     pub const fn rounded_bytes(&self) -> u64 {
         self.bytes + self.about.padding()
@@ -196,7 +197,7 @@ impl Allocation {
         }
     }
 
-    /// Its name among the live allocations of its pool, by which a look-up names it.
+    /// Its identity among the live allocations of its pool. Look-ups by address return it.
     #[must_use]
     pub fn id(&self) -> AllocationId {
         AllocationId::new(self.pool, self.id)
@@ -221,7 +222,7 @@ impl Allocation {
         self.about.lane == LaneWord::new(Some(lane))
     }
 
-    /// What it was said to be for.
+    /// The tag of the request, if it had one.
     #[must_use]
     pub const fn tag(&self) -> Option<Tag> {
         self.about.tag()
@@ -233,8 +234,8 @@ impl Allocation {
         self.about.region()
     }
 
-    /// Points that the lane must wait for before it touches the memory: enqueue the waits at once, before anything
-    /// else on the lane. Mostly empty.
+    /// The points that the lane must wait for before it touches the memory. Enqueue these waits at once, before
+    /// anything else on the lane. Usually empty.
     #[must_use]
     pub fn wait(&self) -> &Frontier {
         match &self.others {
@@ -254,7 +255,8 @@ impl Allocation {
     }
 }
 
-/// Which of the live allocations of a pool. Memory that a lane gets again may bear the name it had before.
+/// The identity of an allocation among the live ones of a pool. Memory that a lane gets again may have the identity
+/// it had before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllocationId {
     pub(crate) pool: PoolId,
@@ -273,7 +275,7 @@ impl AllocationId {
     }
 }
 
-/// What lies at an address.
+/// The allocation that contains an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocationInfo {
     /// Which allocation: that of [`Allocation::id`].

@@ -1,8 +1,9 @@
 //! The Blocks a pool holds: from offsets of the index to addresses and back.
 //!
-//! Each Block, or range of reserved addresses, is one range of the index. Blocks are few (the pool asks for large ones), so they are sorted vectors:
-//! a look-up is a binary search, adding and removing a move. An allocation does not search: a Block keeps its place in a
-//! slab for as long as it is there, and the place that offsets close by were found at is looked at first.
+//! Each Block, or range of reserved addresses, is one range of the index. Blocks are few (the pool asks for large
+//! ones), so they are kept in sorted vectors: a look-up is a binary search, and adding or removing one is a move. An
+//! allocation does not search: a Block keeps its place in a slab for as long as it exists, and the place where nearby
+//! offsets were found is tried first.
 
 use std::sync::Arc;
 

@@ -1,16 +1,17 @@
-//! The lock of the books: cheap for a search, and one to sleep at for whatever takes longer.
+//! The lock of the books: cheap for a search, and a lock to sleep on for whatever takes longer.
 //!
 //! # Idea
-//! An allocation or a free has the books for some twenty nanoseconds, and an ordinary lock costs half as much again, most of it to
-//! find out at the end whether anybody sleeps. [`Brief`] does not ask. But a recovery or a report walks the books and
-//! may ask a lane what is done, and nobody should spin for that. So there are two ways in.
+//! An allocation or a free holds the books for some twenty nanoseconds. An ordinary lock costs half as much again,
+//! most of it to find out at the end whether anybody sleeps. [`Brief`] does not ask. But a recovery or a report walks
+//! the books and may ask a lane what is done, and nobody should spin for that long. So there are two ways in.
 //!
 //! # Protocol
 //! - `inside` guards the books, and is all that [`lock_briefly`](BooksLock::lock_briefly) takes if it is free.
-//! - `queue` is taken first by who needs long ([`lock`](BooksLock::lock)), and kept until they are through; and by who
-//!   wants the books briefly and found them taken. So those who come while somebody has them for long sleep at `queue`, and whoever
-//!   has `queue` spins at `inside` for a brief one at most.
-//! - Order: `queue`, then `inside`. Nobody who has `inside` takes `queue`.
+//! - `queue` is taken first by those who need the books for long ([`lock`](BooksLock::lock)), and kept until they
+//!   have finished; and by those who want the books briefly and found them taken. So threads that come while somebody
+//!   holds the books for long sleep on `queue`, and whoever holds `queue` spins on `inside` for one brief holder at
+//!   most.
+//! - Order: `queue`, then `inside`. Nobody who holds `inside` takes `queue`.
 
 use std::ops::{Deref, DerefMut};
 

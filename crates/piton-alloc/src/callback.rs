@@ -1,8 +1,8 @@
-//! The program's own callback, asked to free something when nothing else helped.
+//! The program's callback, which is asked to free something when nothing else has helped.
 //!
-//! A callback may ask the pool for memory, a small piece mostly, to make room for a large one. If that comes to the end of the ladder
-//! too, the callback is not called from within itself: the thread is remembered while it is inside, and other threads' requests
-//! call it as ever.
+//! A callback may ask the pool for memory, usually a small piece, to make room for a large one. If that request
+//! reaches the end of the ladder too, the callback is not called from within itself: the thread is remembered while
+//! it is inside. Requests of other threads call it as usual.
 
 use std::sync::Arc;
 
@@ -36,9 +36,11 @@ impl Drop for Inside<'_> {
 }
 
 impl DevicePool {
-    /// Calls `callback` when nothing else helped, with no lock held; if it says that it has freed something, the request
-    /// is tried once more. It may free memory of this pool and ask it for some; a request from within that finds none either
-    /// is refused at once ([`AllocError::FullNow`](crate::AllocError::FullNow)), without a further call.
+    /// Sets a callback for requests that nothing else could serve. It is called with no lock held. If it returns
+    /// `true` (it has freed something), the request is tried once more.
+    ///
+    /// The callback may free memory of this pool and allocate from it. A request from within the callback that finds
+    /// no memory is refused at once ([`AllocError::FullNow`](crate::AllocError::FullNow)), without a further call.
     pub fn on_out_of_memory(&self, callback: impl Fn(&FullNow) -> bool + Send + Sync + 'static) {
         self.callback.lock().asked = Some(Arc::new(callback));
     }

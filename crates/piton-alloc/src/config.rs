@@ -1,6 +1,6 @@
-//! Configuration, and the settings it comes to on a given source.
+//! The configuration of a pool, and the settings that it resolves to on a given source.
 //!
-//! A setting that contradicts another, or that could have no effect, is refused when the pool is made: nothing is
+//! A setting that contradicts another, or that could have no effect, is an error when the pool is made. Nothing is
 //! clamped silently.
 
 use piton_suballoc::Tlsf;
@@ -30,55 +30,65 @@ const AUTOMATIC_FRONT_SHARE: u64 = 64;
 /// A device with fewer pages of the recommended size than this gets the smallest pages it can have.
 const SMALL_DEVICE_PAGES: u64 = 128;
 
-/// How a pool behaves.
+/// How a pool behaves. Sizes are in bytes.
+///
+/// [`Default`] suits most programs. Each setting that could have no effect on a given source is a [`ConfigError`]
+/// when the pool is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPoolConfig {
-    /// Alignment and granularity of every allocation in bytes: a power of two from 32 up to the source's alignment.
+    /// Alignment and granularity of every allocation, in bytes: a power of two from 32 up to the source's alignment.
+    /// 512 by default.
     pub alignment: u64,
-    /// Bytes of the smallest Block that requests share, a multiple of the source's granularity. `None` chooses by the
-    /// limit.
+    /// Bytes of the smallest Block that requests share, a multiple of the source's granularity. `None` takes 1/256 of
+    /// the limit, but at least 2 MiB and at most 64 MiB. Blocks only.
     pub block_bytes: Option<u64>,
-    /// A Block has at least this share of what the pool holds already, in per cent from 0 to 100, so that the number
-    /// of Blocks grows with the logarithm of the memory.
+    /// A shared Block has at least this share of what the pool already holds, in per cent from 0 to 100. So the
+    /// number of Blocks grows with the logarithm of the memory. 2 by default. Blocks only.
     pub growth_percent: u32,
-    /// Which requests get a Block of just their size.
+    /// Which requests get a Block of exactly their size. Blocks only.
     pub exact_blocks: ExactBlocks,
-    /// Most bytes the pool may hold.
+    /// The most bytes that the pool may hold.
     pub limit: PoolLimit,
-    /// Wholly free Blocks are given back before the pool would grow past the most it ever held; below this many bytes
-    /// it grows without giving back. At most the limit.
+    /// The pool gives wholly free Blocks back, and takes pages from holes, before it grows past the most it ever
+    /// needed. Below this many bytes it grows without doing so. At most the limit; 0 by default.
     pub release_threshold: u64,
-    /// Whether pages are mapped into one range of addresses, or Blocks are taken as they come.
+    /// Whether the pool maps pages into one range of addresses, or takes Blocks as the source gives them.
     pub virtual_addressing: VirtualAddressing,
-    /// With virtual addressing, requests below so many bytes keep to pages of their own; 0 for none. `None` chooses by
-    /// the limit.
+    /// With virtual addressing, requests below this many bytes keep to pages of their own, so that a small survivor
+    /// does not pin pages of large ones. 0 switches that off. `None` takes 1 MiB, or 1/64 of the limit if that is
+    /// less.
     pub small_below: Option<u64>,
-    /// How many of the last events the pool remembers for snapshots, and the front of each lane besides, at 32 bytes each
-    /// and in room for the next power of two of them; 0 for none.
+    /// How many of its last events the pool remembers for snapshots; the front of each lane remembers as many of its
+    /// own. An event takes 32 bytes, and room is kept for the next power of two of them. 0 switches events off; 4096
+    /// by default.
     pub events: u32,
-    /// Most bytes that a lane keeps at hand of what it freed, to be had by it without the pool's lock; 0 for none. They are
-    /// everyone's before the pool grows. `None` chooses by the limit.
+    /// The most bytes of freed Chunks that a lane keeps on its front, where it gets them back without the pool's
+    /// lock. They are everyone's before the pool grows. 0 switches fronts off. `None` takes 4 MiB, or 1/64 of the
+    /// limit if that is less.
     pub front_bytes: Option<u64>,
-    /// Which of several pieces that fit a request gets.
+    /// Which of several free pieces that fit a request gets.
     pub search: SearchRule,
-    /// Whether memory freed on one lane may go to another before its last use is complete.
+    /// Whether memory that one lane freed may go to another lane before its last use is complete.
     pub cross_lane: CrossLane,
     /// How [`DevicePool::lookup`](crate::DevicePool::lookup) finds an allocation.
     pub address_lookup: AddressLookup,
 }
 
-/// Which of the free pieces that fit a request it gets. They are kept in bins, 32 for each doubling of the size; the bin
-/// of the request's own size is looked at first, and the next one that has any.
+/// Which of the free pieces that fit a request it gets.
 ///
-/// No rule is best for every program. The default is within a thousandth of the best fit on recorded programs, and takes as long
-/// however much is free; `piton replay --search` says what another would make of one's own.
+/// Free pieces are kept in bins, 32 for each doubling of the size. The search looks at the bin of the request's own
+/// size first, then at the next bin that has any.
+///
+/// No rule is best for every program. The default is within a thousandth of best fit on recorded programs, and its
+/// cost does not grow with the number of free pieces. `piton replay --search` shows what another rule does for a
+/// recorded program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SearchRule {
-    /// The smallest of up to so many of a bin, the lowest among equals: from one, which takes the youngest that fits. The
-    /// default is 8.
+    /// The smallest of up to this many pieces of a bin, the lowest address among equals. 1 takes the youngest that
+    /// fits; 0 is an error. The default is 8.
     BestOf(u32),
-    /// The smallest of all. A search takes as long as there are free pieces of about the size.
+    /// The smallest of all. A search costs a step for each free piece of about the size.
     Best,
 }
 
@@ -92,39 +102,40 @@ impl SearchRule {
     }
 }
 
-/// How an allocation is found by an address inside it.
+/// How [`DevicePool::lookup`](crate::DevicePool::lookup) finds the allocation of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddressLookup {
-    /// By tables that are kept with each allocation and free, at about ten nanoseconds each: in a few steps, without a lock.
+    /// By tables that each allocation and free updates, at about ten nanoseconds each. A look-up takes a few steps
+    /// and no lock.
     Tables,
-    /// By a walk over the Chunks of a Block, or of all addresses, under the pool's lock. The lane and the tag are not known
-    /// then. The default: for messages and reports.
+    /// By a walk over the Chunks of a Block, or of the whole range of addresses, under the pool's lock. The lane and
+    /// the tag are not known then. This is the default, for messages and reports.
     Walk,
 }
 
-/// Whether a pool maps pages where they are needed.
+/// Whether a pool maps pages where they are needed, or takes Blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VirtualAddressing {
-    /// Where the source has virtual memory; settings for Blocks apply where it has not.
+    /// Pages, if the source has virtual memory; otherwise Blocks, to which the settings for Blocks apply.
     Auto,
-    /// Always: a source without virtual memory is an error, and so are settings for Blocks.
+    /// Always pages. A source without virtual memory is an error, and so are settings for Blocks.
     On,
     /// Never.
     Off,
 }
 
-/// Which requests, when nothing held fits, get a Block of just their size instead of one with room for more.
+/// Which requests, when nothing held fits, get a Block of exactly their size instead of one with room for more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExactBlocks {
     /// Those of at least the block size.
     Automatic,
-    /// Those of at least so many bytes, once rounded up to what Block sizes are multiples of; more than that multiple, or
-    /// every Block would be one.
+    /// Those of at least this many bytes, once rounded up to the multiple that Block sizes have. It must be more than
+    /// that multiple, or every Block would be exact.
     From(u64),
-    /// Only those that need more than any other Block would have.
+    /// Only those that need more than a shared Block would have.
     Never,
 }
 
@@ -132,24 +143,25 @@ pub enum ExactBlocks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PoolLimit {
-    /// All the device has.
+    /// All memory of the device.
     Device,
-    /// So many bytes, at most what the device has.
+    /// This many bytes, at most what the device has.
     Bytes(u64),
     /// A share of the device's memory, in per cent from 1 to 100.
     Percent(u32),
 }
 
-/// What happens when only memory that another lane's work still uses would fit.
+/// What happens when a request would fit only into memory that another lane's work still uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CrossLane {
-    /// Hand it out with a wait, before asking the source for more memory; and where pages are mapped and the pool holds a sixteenth
-    /// to an eighth more than was ever live, wherever it fits best. Holds least; lanes may run less in parallel.
+    /// Hand it out with a wait, before asking the source for more memory. Where the pool maps pages and holds 1/16 to
+    /// 1/8 more than was ever live, large requests take the place that fits best, even if another needs no wait. This
+    /// holds the least memory; lanes may run less in parallel. The default.
     Wait,
-    /// Hand it out with a wait only when the pool cannot grow.
+    /// Hand it out with a wait only when the pool cannot grow any more.
     WaitWhenFull,
-    /// Never, unless the taker's lane is ordered behind the use already.
+    /// Never hand it out, unless the taker's lane is already ordered behind the use.
     Never,
 }
 

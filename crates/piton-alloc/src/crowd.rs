@@ -1,19 +1,21 @@
 //! Best fit among all memory that is backed, whoever used it last, where the host runs ahead of the device.
 //!
-//! What the host has not seen complete belongs to its lane. A request is served from the lane's own memory, then from
-//! everyone's, then from neighbours of several owners, and the first that has a place is cut up, though another may fit
-//! just so. What was cut up is missing when something large is asked for, and nothing can be unmapped or given back to make
-//! room, for all of it is pending. So a pool that maps pages and holds a good deal more than was ever live, while memory is
-//! pending that several lanes use, is *crowded*. As long as it is, each large request takes its place in the shortest run of neighbouring
-//! memory that has one, with a wait if need be. That is best fit in one range, as if all were complete.
+//! Memory that the host has not seen complete belongs to its lane. A request is served from the lane's own memory,
+//! then from everyone's, then from neighbours of several owners. The first of these that has a place is cut up,
+//! although another place may fit exactly. Later, large requests find only pieces, and nothing can be unmapped or
+//! given back to make room, because all of it is pending.
 //!
-//! A pool that holds more than an eighth beyond what was ever live has sizes that do not fit each other, whoever waits for whom:
-//! there the best fit is as good as another, and would cost waits for nothing. Where memory comes as Blocks it hardly helps: what
-//! is held beyond what is live is between Blocks and not within them.
+//! So a pool that maps pages and holds much more than was ever live, while memory is pending that several lanes use,
+//! is *crowded*. As long as it is, each large request takes its place in the shortest run of neighbouring memory that
+//! has one, with a wait if need be. That is best fit in one range, as if everything were complete.
 //!
-//! It costs a step per free extent for a request, and waits between lanes. So it begins where the pool has just had to
-//! grow, and ends when nothing is pending any more, or enough is live. Only where the configuration lets waits come
-//! before growing ([`CrossLane::Wait`](crate::CrossLane::Wait)).
+//! A pool that holds more than an eighth beyond what was ever live has sizes that do not fit each other, whoever
+//! waits for whom. There best fit gains nothing and costs waits. With Blocks it hardly helps, because what is held
+//! beyond what is live lies between Blocks and not within them.
+//!
+//! It costs a step per free extent for each request, and waits between lanes. So it begins when the pool has just had
+//! to grow, and ends when nothing is pending any more or enough is live. It applies only where the configuration lets
+//! waits come before growing ([`CrossLane::Wait`](crate::CrossLane::Wait)).
 
 use piton_timeline::Timeline;
 

@@ -1,9 +1,9 @@
-//! Memory that several lanes used last: each Chunk waits with its frontier until all but one lane's uses are complete,
-//! or until a lane takes it with waits.
+//! Memory that several lanes used last. Each Chunk waits here with its frontier until the uses of all lanes but one
+//! are complete, or until a lane takes it with waits.
 //!
-//! These Chunks are live for the index, so they neither split nor merge by themselves. A run of neighbours may hold
-//! some of them (`run`), and then they are cut and freed by hand. Kept side by side, in an order that is the same
-//! whenever the program is, and found by the number that the index gave them: nothing is searched.
+//! These Chunks are live for the index, so they neither split nor coalesce by themselves. A run of neighbours may
+//! contain some of them (`run`); then they are cut and freed explicitly. They are kept in a vector, whose order is
+//! deterministic, and a table from record number to place finds each without a search.
 
 use piton_suballoc::{Chunk, Extent, ExtentId};
 use piton_timeline::{Frontier, Timeline};

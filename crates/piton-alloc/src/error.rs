@@ -16,7 +16,7 @@ use crate::recovery::Recovery;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The alignment is no power of two or out of bounds.
+    /// The alignment is not a power of two, or out of bounds.
     #[error("alignment {given} is not a power of two from {minimum} to {maximum}")]
     Alignment {
         /// Alignment given.
@@ -48,7 +48,7 @@ pub enum ConfigError {
         /// Bytes the device has.
         capacity: u64,
     },
-    /// A search that looks at no piece of memory finds none.
+    /// The search rule looks at no piece of memory, and so would find none.
     #[error("a search for the best of 0 pieces finds none: at least 1")]
     SearchRule,
     /// The limit as a share is not from 1 to 100 per cent.
@@ -57,7 +57,7 @@ pub enum ConfigError {
         /// Per cent given.
         given: u32,
     },
-    /// So much memory cannot be divided so finely.
+    /// The limit has more units of the alignment than the index can count.
     #[error("at an alignment of {alignment} bytes a pool may hold {maximum} bytes, not {limit}")]
     LimitTooLarge {
         /// Limit in force.
@@ -75,7 +75,7 @@ pub enum ConfigError {
         /// What it must be a multiple of.
         multiple: u64,
     },
-    /// Not one Block fits under the limit.
+    /// Not a single Block fits under the limit.
     #[error("a block size of {given} bytes exceeds the limit of {limit}")]
     BlockBeyondLimit {
         /// Block size given.
@@ -83,7 +83,7 @@ pub enum ConfigError {
         /// Limit in force.
         limit: u64,
     },
-    /// So many events would take more memory than they tell about.
+    /// More events than a pool can remember.
     #[error("{given} events are more than {maximum}")]
     Events {
         /// Events to remember.
@@ -97,7 +97,7 @@ pub enum ConfigError {
         /// Per cent given.
         given: u32,
     },
-    /// The pool could never hold so much as to release anything.
+    /// The release threshold is above the limit, so the pool would never release anything.
     #[error("a release threshold of {given} bytes exceeds the limit of {limit}")]
     ReleaseThreshold {
         /// Threshold given.
@@ -105,7 +105,7 @@ pub enum ConfigError {
         /// Limit in force.
         limit: u64,
     },
-    /// No lane could keep so much at hand, or nothing fits into so little.
+    /// A front could not hold so much, or no allocation fits into so little.
     #[error("{given} bytes at hand for a lane are not 0, and not from {minimum} to {maximum}")]
     FrontBytes {
         /// Bytes given.
@@ -115,7 +115,7 @@ pub enum ConfigError {
         /// What a lane's shelves hold at most, or the limit in force.
         maximum: u64,
     },
-    /// All Blocks would be of exact size, since each has a multiple of so many bytes.
+    /// All Blocks would be of exact size, because Block sizes are multiples of this many bytes.
     #[error("Blocks of exact size from {given} bytes on would be all, in multiples of {multiple}")]
     ExactFromAll {
         /// Boundary given.
@@ -129,7 +129,7 @@ pub enum ConfigError {
     /// Virtual addressing was asked for together with settings that only Blocks have.
     #[error("with virtual addressing there are no Blocks for the block settings to apply to")]
     BlockSettingsWithoutBlocks,
-    /// Small requests have pages of their own only where there are pages.
+    /// A boundary of small requests was set without virtual addressing; it has an effect only where there are pages.
     #[error("a boundary for small requests has no effect without virtual addressing")]
     SmallWithoutPages,
     /// Every request would be a small one, or none.
@@ -140,10 +140,10 @@ pub enum ConfigError {
         /// Limit in force.
         limit: u64,
     },
-    /// The source would not reserve addresses for the pool.
+    /// The source refused to reserve addresses for the pool.
     #[error("the source would not reserve addresses")]
     Addresses(#[source] DriverError),
-    /// No request could be so large.
+    /// The boundary of exact Blocks is beyond the limit.
     #[error("Blocks of exact size from {given} bytes on are beyond the limit of {limit}")]
     ExactFrom {
         /// Boundary given.
@@ -153,14 +153,14 @@ pub enum ConfigError {
     },
 }
 
-/// Why a request was not served. Nothing has changed but what the recovery did.
+/// Why a request was not served. Nothing has changed except what the recovery did.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AllocError {
     /// Zero bytes were asked for.
     #[error("zero bytes were requested")]
     ZeroBytes,
-    /// The alignment asked for is no power of two, or more than the source guarantees.
+    /// The alignment asked for is not a power of two, or more than the source guarantees.
     #[error("alignment {given} is not a power of two up to {maximum}")]
     Alignment {
         /// Alignment asked for.
@@ -168,7 +168,7 @@ pub enum AllocError {
         /// The source's alignment.
         maximum: u64,
     },
-    /// The request exceeds the pool's limit: freeing cannot help.
+    /// The request exceeds the pool's limit. Freeing memory cannot help.
     #[error("{requested} bytes can never fit: {rounded} with rounding, the limit is {limit}")]
     NeverFits {
         /// Bytes asked for.
@@ -178,7 +178,7 @@ pub enum AllocError {
         /// The pool's limit.
         limit: u64,
     },
-    /// The request does not fit now; freeing may help.
+    /// The request does not fit now. Freeing memory may help.
     #[error(transparent)]
     FullNow(Box<FullNow>),
     /// An adaptor's limit is reached; freeing through the same adaptor helps.
@@ -209,7 +209,7 @@ pub enum AllocError {
         /// The request's number, from 1.
         call: u64,
     },
-    /// The source failed otherwise than by being out of memory.
+    /// The source failed with an error other than out of memory.
     #[error(transparent)]
     Driver(#[from] DriverError),
 }
@@ -235,7 +235,7 @@ pub struct FullNow {
     pub padding: u64,
     /// Free bytes that anyone may have.
     pub cached: u64,
-    /// Longest run of those.
+    /// The longest contiguous range of those.
     pub largest_hole: u64,
     /// Bytes of pages that lie wholly in holes, to be mapped elsewhere; 0 without virtual addressing.
     pub stealable: u64,
@@ -243,9 +243,9 @@ pub struct FullNow {
     pub pending: u64,
     /// The same, by the lane that used them last.
     pub pending_on: Vec<Pending>,
-    /// Bytes of pages and Blocks that nobody has for the moment: on their way to or from the source, or kept to be mapped.
+    /// Bytes of pages and Blocks in transit: on their way to or from the source, or kept to be mapped.
     pub in_transit: u64,
-    /// Bytes of what is live that have no pages, and are not held: those of suspended allocations.
+    /// Bytes of suspended allocations: live, but without pages, and so not held.
     pub suspended: u64,
     /// Most bytes the pool may hold.
     pub limit: u64,
@@ -301,11 +301,11 @@ pub enum FreeErrorKind {
     Unknown,
 }
 
-/// Why a plan is not served.
+/// Why a plan cannot be served.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Its places are not aligned as allocations of the pool are.
+    /// Its places are not aligned as the pool's allocations are.
     #[error(
         "places of the plan are aligned to {plan} bytes, which is no multiple of the pool's {pool}"
     )]
@@ -315,7 +315,8 @@ pub enum ServeError {
         /// Alignment of the pool, in bytes.
         pool: u64,
     },
-    /// With what is live beside it, the pool would hold more than it ever did: there is not so much in holes that it can take.
+    /// With what is live beside the plan's region, the pool would hold more than it ever did: its holes and idle
+    /// Blocks do not suffice.
     #[error(
         "for a region of {height} bytes beside {live} live the pool would hold more than the {peak_held} it held at most"
     )]
@@ -327,7 +328,7 @@ pub enum ServeError {
         /// Most bytes the pool ever held.
         peak_held: u64,
     },
-    /// The pool has not as much memory in one piece.
+    /// The pool does not have as much memory in one piece.
     #[error("the pool has no region for the plan")]
     Memory(#[source] AllocError),
 }
@@ -347,7 +348,7 @@ pub struct SuspendError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SuspendErrorKind {
-    /// The pool holds Blocks, whose addresses go with them.
+    /// The pool holds Blocks, and a Block's addresses go with its memory.
     #[error("without virtual addressing no memory can go and keep its address")]
     NoVirtualAddressing,
     /// One of them belongs to another pool.
@@ -358,7 +359,7 @@ pub enum SuspendErrorKind {
         /// The pool asked to suspend it.
         asked: PoolId,
     },
-    /// A command that uses one of them is not complete: wait for it and ask again.
+    /// A command that uses one of them is not complete. Wait for it and ask again.
     #[error("the use at {pending:?} is not complete")]
     InUse {
         /// The use.
@@ -370,7 +371,7 @@ pub enum SuspendErrorKind {
 #[derive(Debug, Error)]
 #[error("{kind}")]
 pub struct ResumeError {
-    /// What is suspended, perhaps with some more of its pages.
+    /// What is still suspended; some of its pages may have come back.
     pub suspended: Box<Suspended>,
     /// Why.
     #[source]
@@ -389,7 +390,7 @@ pub enum ResumeErrorKind {
         /// The pool asked to resume it.
         asked: PoolId,
     },
-    /// Others have the memory now; freeing helps.
+    /// The pool's limit leaves no room for the pages. Freeing memory helps.
     #[error("{missing} bytes of pages are missing, with {held} held of a limit of {limit}")]
     NoRoom {
         /// Bytes of the pages that are missing.

@@ -1,4 +1,4 @@
-//! The last things that happened to a pool's memory, always written down, in bounded room.
+//! The last events of a pool's memory, always recorded, in bounded room.
 //!
 //! An event is a few words under the lock that is held anyway: no clock is asked and nothing is allocated. When the ring is
 //! full the oldest event goes; numbers have no gaps, so a reader sees how many are missing.
@@ -16,15 +16,16 @@ pub(crate) const MAX_EVENTS: u32 = 1 << 24;
 /// One thing that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryEvent {
-    /// Its number in its ring, from 0: the pool has one, the front of each lane, and whoever serves from plans.
+    /// Its number in its ring, from 0. The pool has a ring, and so have the front of each lane and
+    /// [`Planned`](crate::Planned).
     pub number: u64,
-    /// Events of different rings happened in this order; equal ones happened side by side.
+    /// The order of events of different rings. Events with the same number happened concurrently.
     pub clock: u64,
     /// What it was.
     pub kind: MemoryEventKind,
-    /// Where; the null address where there is no place.
+    /// The address; null where there is none.
     pub ptr: DevicePtr,
-    /// Of how many bytes; those asked for, where a program asked.
+    /// The bytes; for allocations and refusals, those that the program asked for.
     pub bytes: u64,
     /// The lane that the memory was allocated for.
     pub lane: Option<LaneId>,
@@ -34,11 +35,11 @@ pub struct MemoryEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryEventKind {
-    /// A program got it.
+    /// The program allocated it.
     Allocated,
-    /// The program gave it back. Its uses may not be complete.
+    /// The program freed it. Its uses may not be complete.
     Freed,
-    /// A program asked, and there was none.
+    /// The program asked for memory, and there was none.
     OutOfMemory,
     /// A Block came from the device.
     BlockAdded,
@@ -48,9 +49,9 @@ pub enum MemoryEventKind {
     PagesMapped,
     /// Pages were taken from addresses.
     PagesUnmapped,
-    /// A plan is served from here from now on: what is allocated inside it comes from the plan.
+    /// From now on a plan is served from here: what is allocated inside comes from the plan.
     PlanBegun,
-    /// The plan is let go. What is live of it stays where it is, the rest is the pool's.
+    /// The plan is given up. What is live of it stays where it is, and the rest returns to the pool.
     PlanEnded,
 }
 

@@ -8,16 +8,16 @@ use crate::books::Books;
 use crate::placement::Placement;
 use crate::region::Region;
 
-/// What a pool holds and no program has, at one moment. All sizes are bytes.
+/// What a pool holds and the program does not use, at one moment. All sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fragmentation {
     /// Bytes lost to rounding by allocations in use.
     pub padding: u64,
     /// Free bytes that anyone may have.
     pub cached: u64,
-    /// Longest run of those.
+    /// The longest contiguous range of those.
     pub largest_hole: u64,
-    /// Bytes of pages in holes that can be mapped elsewhere; 0 where Blocks are taken as they come.
+    /// Bytes of pages in holes that can be mapped elsewhere. 0 without virtual addressing.
     pub stealable: u64,
     /// Free bytes whose last use is not known complete, by the lane that used them, in order of slot.
     pub pending: Vec<Pending>,
@@ -28,7 +28,7 @@ pub struct Fragmentation {
 pub struct Pending {
     /// The lane that used them last; `None` for memory that several lanes used last.
     pub lane: Option<LaneId>,
-    /// How many.
+    /// Bytes.
     pub bytes: u64,
 }
 

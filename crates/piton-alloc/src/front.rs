@@ -1,31 +1,34 @@
-//! Fronts: what a lane freed last, at hand for the same lane, without the pool's lock.
+//! Fronts: a cache of freed chunks for each lane, which serves that lane without the pool's lock.
 //!
 //! # Problem
-//! One lock costs more than the search under it, and two threads on two lanes get less done through it than one.
-//! Programs ask for the same sizes over and over: a step's activations, a layer's workspaces.
+//! A lock costs more than the search under it, and two threads on two lanes get less done through it than one. But
+//! programs ask for the same sizes over and over: a step's activations, a layer's workspaces.
 //!
 //! # Idea
-//! Each lane has a *front*: shelves of chunks it freed, each of one exact size. Its next request of that size takes the
-//! youngest, which needs no wait: the lane's later work runs after the chunk's last use. Nothing is rounded up, split or
-//! merged, so a chunk from a front is as good a fit as there is. Everything else goes to the index (*the middle*).
+//! Each lane has a *front*: shelves of chunks that it freed, each shelf for one exact size. The lane's next request
+//! of that size takes the youngest. It needs no wait, because the lane's later work runs after the chunk's last use.
+//! Nothing is rounded up, split or merged, so a chunk from a front fits exactly. Everything else goes to the index
+//! (*the middle*).
 //!
-//! What fronts hold stays everyone's. A chunk on a shelf is live for the index and free for the program; before the pool
-//! asks its source for anything, waits, or reports, the fronts are *closed* and their chunks *recalled*. So they cost no
-//! memory, and `held + suspended = live + padding + cached + pending + in transit` counts what is on shelves as cached or pending.
+//! What fronts hold stays everyone's. A chunk on a shelf is live for the index and free for the program. Before the
+//! pool asks its source for anything, waits, or reports, it *closes* the fronts and *recalls* their chunks. So fronts
+//! cost no memory, and `held + suspended = live + padding + cached + pending + in transit` counts what is on shelves
+//! as cached or pending.
 //!
 //! # Protocol
-//! - A front's shelves, counters and events belong to whoever is inside its [`Gate`]. Its lane's threads never wait there:
-//!   when somebody is inside they go to the middle. Who recalls or reports waits, for steps that are bounded and few.
+//! - A front's shelves, counters and events belong to whoever is inside its [`Gate`]. The lane's threads never wait
+//!   there: if somebody is inside, they go to the middle. A recall or a report waits, for a few bounded steps.
 //! - Order: `turn`, then gates in the order of their slots, then `books`. Inside a gate `books` may be taken, never a gate
 //!   or `turn`, and the source is never called.
-//! - *Hints* say from outside what a shelf has (`stocked`) and which size its lane asked for last (`wanted`). They are
-//!   written without order and may be late: a wrong hint costs a look or sends a chunk to the middle. Inside, sizes are
-//!   compared again.
-//! - `closed` is counted up before a recall enters a gate, and looked at inside before a chunk is shelved. Whoever enters
-//!   after the recall has left sees it, so a closed front stays empty.
+//! - *Hints* tell those outside what a shelf has (`stocked`) and which size the lane asked for last (`wanted`). They
+//!   are written without ordering and may be late: a wrong hint costs a look, or sends a chunk to the middle. Inside,
+//!   sizes are compared again.
+//! - A recall increments `closed` before it enters a gate, and `closed` is read inside the gate before a chunk is
+//!   shelved. Whoever enters after the recall has left sees it, so a closed front stays empty.
 //! - A front serves one lane's slot at a time. An empty one goes to whichever lane frees there next.
-//! - The `clock` and the live bytes in [`Pulse`] are written under `books` and read inside gates. Whoever holds an
-//!   allocation sees a clock that is not before the event that handed it out, so events of a chunk sort in their order.
+//! - The `clock` and the live bytes in [`Pulse`] are written under `books` and read inside gates. The holder of an
+//!   allocation sees a clock that is not earlier than the event that handed it out, so the events of a chunk sort in
+//!   their order.
 
 mod gate;
 mod recall;

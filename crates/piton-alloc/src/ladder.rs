@@ -1,15 +1,15 @@
-//! The recovery ladder: everything that is tried after the first look found nothing, and the error at its end.
+//! The recovery ladder: everything that is tried after the first search has found nothing, and the error at its end.
 //!
-//! First, in a crowded pool, the place that fits best (`crowd`). Then in order, each step followed by a search:
+//! First, in a crowded pool, the place that fits best (`crowd`). Then in this order, each step followed by a search:
 //!
 //! 1. what is complete by now; runs of neighbouring memory without a wait, then with one (`recovery`);
 //! 2. the source: pages from holes, new pages, Blocks (`placement`);
-//! 3. runs with a wait, where the configuration keeps them for last;
+//! 3. runs with a wait, if the configuration keeps them for last;
 //! 4. memory of the other region;
-//! 5. the program's own callback, after which all of it is tried once more;
+//! 5. the program's callback, after which everything is tried once more;
 //! 6. the error, which says where the memory is and what each step yielded.
 //!
-//! The whole of it runs under `turn`, except the callback.
+//! All of it runs under `turn`, except the callback.
 
 use piton_driver::DriverError;
 

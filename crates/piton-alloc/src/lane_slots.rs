@@ -1,8 +1,10 @@
-//! What the books know of lanes' slots: whose memory hangs in a slot's domains, and how far the slot has come.
+//! What the pool knows about each lane slot: which lane's memory is in the slot's domains, and how far the slot's
+//! work has completed.
 //!
-//! A lane keeps what it freed, complete or not, until another asks: memory that nobody else wants need not be moved to where
-//! everyone would find it. *Another* is any other slot, or a request without a lane; what it is told of a region is what the last
-//! to ask there had, and its own.
+//! A lane keeps what it freed, complete or not, until another lane asks, so that memory that nobody else wants need
+//! not be moved to the shared domain. *Another* is any other slot, or a request without a lane. When the slot that
+//! asks in a region changes, what is complete there of the previous slot's memory, and of the new one's, moves to the
+//! shared domain.
 
 use piton_suballoc::Domain;
 use piton_timeline::{LaneId, Timeline, Watch};

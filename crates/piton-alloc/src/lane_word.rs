@@ -1,4 +1,5 @@
-//! A lane or none in one word, for what is written at each allocation: an `Option<LaneId>` takes half as much again.
+//! A lane or none in one word, for values that are written at each allocation. An `Option<LaneId>` takes half as much
+//! space again.
 
 use piton_timeline::LaneId;
 

@@ -1,53 +1,7 @@
 //! The stream-ordered device memory pool.
 //!
-//! # Problem
-//! A driver takes 10 us to 1 ms to allocate memory and may stop the device while it does; programs ask thousands of
-//! times a millisecond. And memory is given back while the device still uses it: whoever gets it next must come after.
-//!
-//! # Idea
-//! Two levels. *Blocks* come from the device, rarely; *Chunks* are placed by one index, best fit, in constant time
-//! ([`piton_suballoc`]). Where the device maps pages at addresses of the pool's choice, a Block is a physical handle
-//! under one range of addresses, and moves from holes to where it is needed; elsewhere it is a large piece of memory
-//! that Chunks are cut from. Memory is freed with the *frontier* of its last uses
-//! ([`piton_timeline`]), and a few integer comparisons decide who may have it: the lane that used it last, at once;
-//! a lane that is ordered behind the use, at once; any other once the use is complete, or with a wait that the
-//! allocation carries. There are no events and no polling.
-//!
-//! # Words
-//! *live*: bytes asked for and in use. *padding*: added to them by rounding. *cached*: free, for anyone. *pending*:
-//! free, but a use is not known complete. *held*: bytes of all Blocks, mapped or not. *unbacked*: addresses without
-//! pages. *suspended*: live, and without pages for now.
-//!
-//! # Guarantees
-//! - Two allocations share a byte only if every use of the first is complete or ordered before the taker's lane once it
-//!   has made the waits it was told to make. Whether memory may be reused is decided in `reuse.rs` alone.
-//! - `held + suspended = live + padding + cached + pending + in transit`, at any time: [`DevicePool::check`].
-//! - The device is asked only when nothing held fits, and never under the lock that other allocations need. Any call to
-//!   it may fail; then nothing has changed.
-//! - Idle Blocks are given back, and pages taken from holes, before the pool exceeds the most it ever needed.
-//! - No page is unmapped before the host has seen its last use complete.
-//! - No error is lost, and out of memory says where the memory is: [`FullNow`].
-//!
-//! # Not here
-//! Enqueuing the waits, knowing the last uses (streams and buffers do), typed views, waiting on the host.
-//!
-//! | I want to … | take |
-//! |---|---|
-//! | make a pool of a device's memory | [`DevicePool::on_device`], [`MemoryPoolConfig`] |
-//! | use the pool with device code of my own | [`BlockSource`], [`DevicePool::new`] |
-//! | get memory | [`Request`], [`DevicePool::allocate`] |
-//! | give it back | [`DevicePool::free`] |
-//! | do both without locks, for one owner | [`OwnedPool`] |
-//! | have memory before it is needed | [`DevicePool::reserve`] |
-//! | give idle memory back to the device | [`DevicePool::trim`], [`DevicePool::shrink_to`] |
-//! | free something when nothing else helps | [`DevicePool::on_out_of_memory`] |
-//! | give the pages of what is live back, and keep its addresses | [`DevicePool::suspend`], [`DevicePool::resume`] |
-//! | keep memory to a part of a program | [`DevicePool::private`] |
-//! | serve a program that repeats from a plan | [`Planned`] |
-//! | know the page behind an address | [`DevicePool::translate`] |
-//! | limit, count, log, or fail requests | [`MemoryPool`], [`Limited`], [`Tagged`], [`Counted`], [`Logged`], [`Failing`] |
-//! | know whose an address is | [`DevicePool::lookup`], without a lock by [`AddressLookup::Tables`] |
-//! | see what it holds | [`DevicePool::stats`], [`DevicePool::snapshot`] |
+//! A [`DevicePool`] takes memory from a device in large pieces and hands out small ones. Memory is given back with its
+//! last uses, while the device may still be working on it, and goes to its next user without blocking the host.
 //!
 //! ```
 //! use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
@@ -91,6 +45,68 @@
 //! assert!(third.wait().is_empty() && third.ptr() != ptr);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Problem
+//! A driver takes 10 us to 1 ms to allocate memory, and may stop the device while it does. Programs allocate thousands
+//! of times in a millisecond. And they give memory back while the device still uses it: whoever gets it next must come
+//! after that use.
+//!
+//! # Idea
+//! The pool has two levels. *Blocks* come from the device, rarely. *Chunks* go to the program, often; one index places
+//! them by best fit in constant time ([`piton_suballoc`]). Where the device maps pages at addresses of the pool's
+//! choice, a Block is a physical handle under one range of addresses, and moves from holes to where it is needed.
+//! Elsewhere a Block is a large piece of memory that Chunks are cut from.
+//!
+//! Memory is freed together with the *frontier* of its last uses ([`piton_timeline`]). A few integer comparisons
+//! decide who may have it: the lane that used it last, at once; a lane that is ordered behind the use, at once; any
+//! other lane once the use has ended, or with a wait that the allocation carries. There are no events and there is no
+//! polling.
+//!
+//! # Words
+//! - *lane*: a stream, as the timeline sees it.
+//! - *live*: bytes that were asked for and are in use.
+//! - *padding*: bytes added to them by rounding.
+//! - *cached*: free, for anyone.
+//! - *pending*: free, but a last use is not known to have ended.
+//! - *held*: bytes of all Blocks, mapped or not.
+//! - *unbacked*: addresses without pages.
+//! - *suspended*: live, and without pages for now.
+//!
+//! # Guarantees
+//! - Two allocations share a byte only if every use of the first has ended, or is ordered before the taker's lane once
+//!   that lane has made the waits it was told to make. `reuse.rs` alone decides whether memory may be reused.
+//! - `held + suspended = live + padding + cached + pending + in transit`, at any time: [`DevicePool::check`].
+//! - The pool asks the device only when nothing held fits, and never under the lock that other allocations need. Any
+//!   call to the device may fail; then nothing has changed.
+//! - The pool gives idle Blocks back, and takes pages from holes, before it holds more than it ever needed.
+//! - No page is unmapped before the host has seen its last use end.
+//! - No error is lost, and out of memory says where the memory is: [`FullNow`].
+//!
+//! # Threads and blocking
+//! Everything may be called from any thread. Allocating and freeing never wait for work on the device. A request that
+//! nothing held can serve calls the driver, which may block. Lock order: `turn` (who calls the driver), then the
+//! pool's books, then those of the timeline.
+//!
+//! # Not here
+//! Enqueuing the waits, knowing the last uses (streams and buffers do both), typed views, and waiting on the host.
+//!
+//! | I want to … | take |
+//! |---|---|
+//! | make a pool of a device's memory | [`DevicePool::on_device`], [`MemoryPoolConfig`] |
+//! | use the pool with device code of my own | [`BlockSource`], [`DevicePool::new`] |
+//! | get memory | [`Request`], [`DevicePool::allocate`] |
+//! | give it back | [`DevicePool::free`] |
+//! | do both without locks, for one owner | [`OwnedPool`] |
+//! | have memory before it is needed | [`DevicePool::reserve`] |
+//! | give idle memory back to the device | [`DevicePool::trim`], [`DevicePool::shrink_to`] |
+//! | free something when nothing else helps | [`DevicePool::on_out_of_memory`] |
+//! | give back the pages of live memory, and keep its addresses | [`DevicePool::suspend`], [`DevicePool::resume`] |
+//! | keep memory to a part of a program | [`DevicePool::private`] |
+//! | serve a program that repeats from a plan | [`Planned`] |
+//! | know the page behind an address | [`DevicePool::translate`] |
+//! | limit, count, log, or fail requests | [`MemoryPool`], [`Limited`], [`Tagged`], [`Counted`], [`Logged`], [`Failing`] |
+//! | find the allocation of an address | [`DevicePool::lookup`], without a lock by [`AddressLookup::Tables`] |
+//! | see what the pool holds | [`DevicePool::stats`], [`DevicePool::snapshot`] |
 
 mod adaptor;
 mod allocation;

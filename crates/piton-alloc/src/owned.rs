@@ -1,9 +1,9 @@
-//! A pool with one owner: the same pool, without the price of being shared.
+//! A pool with one owner: the same pool, without the cost of sharing.
 //!
-//! Who has the pool for themselves needs no lock: `&mut self` says that nobody else is there, and the books are
-//! reached through the lock without locking it. Fronts serve the one owner as well, since taking a chunk of just the right
-//! size off a shelf is less than a search. What takes longer than the first look (recovery, the source) is the
-//! shared pool's own way.
+//! A single owner needs no lock: `&mut self` proves that nobody else is there, and the books are reached through the
+//! lock without locking it. Fronts serve the owner as well, because taking a chunk of exactly the right size off a
+//! shelf costs less than a search. What takes longer than the first search (recovery, the source) uses the shared
+//! pool's path.
 
 use std::ops::Deref;
 
@@ -15,13 +15,13 @@ use crate::pool::DevicePool;
 use crate::request::Request;
 use crate::reuse::LastUse;
 
-/// A [`DevicePool`] of one owner: its short way takes no lock. It goes from thread to thread, and is used by one at a
-/// time; [`OwnedPool::into_shared`] makes it a pool for all.
+/// A [`DevicePool`] with one owner, whose fast path takes no lock. It can move between threads, and one uses it at a
+/// time. [`OwnedPool::into_shared`] turns it into a pool for all.
 #[derive(Debug)]
 pub struct OwnedPool(DevicePool);
 
 impl OwnedPool {
-    /// Hands out memory; see [`DevicePool::allocate`].
+    /// Allocates memory; see [`DevicePool::allocate`].
     ///
     /// # Errors
     /// As [`DevicePool::allocate`].
@@ -55,7 +55,7 @@ impl OwnedPool {
         Some(found)
     }
 
-    /// Takes memory back; see [`DevicePool::free`].
+    /// Frees memory; see [`DevicePool::free`].
     ///
     /// # Errors
     /// As [`DevicePool::free`].
@@ -80,7 +80,7 @@ impl OwnedPool {
         pool.books.get_mut().give_back_simply(allocation, last)
     }
 
-    /// The pool, to be shared.
+    /// Turns this into a pool that threads can share.
     #[must_use]
     pub fn into_shared(self) -> DevicePool {
         self.0

@@ -1,33 +1,35 @@
-//! A pool that serves the steps of a program from a plan, and everything else as before.
+//! A pool that serves the steps of a program from a plan, and everything else as usual.
 //!
 //! # The idea
-//! A program that trains or serves does the same again and again. One step is *recorded*: what it asks for, on which stream,
-//! and when it frees. [`piton_plan`] places that with hindsight. Later steps are *served*: one region as high as the plan is
-//! taken from the pool, and the k-th request of a step gets the k-th place of it, by a table. A request that *departs*, since it
-//! is not the one expected or its place is not free, goes to the pool, and so does every request while nothing is served.
+//! A program that trains or serves a model does the same again and again. One step is *recorded*: what it asks for,
+//! on which stream, and when it frees. [`piton_plan`] places that with hindsight. Later steps are *served*: one
+//! region as high as the plan is taken from the pool, and the k-th request of a step gets the k-th place in it, by a
+//! table. A request *departs* if it is not the expected one or its place is not free. It then goes to the pool, as
+//! every request does while no plan is served.
 //!
 //! # When a step departs for good
-//! A region from which little is served is memory that nobody has. When what departed in a step comes to more than one part in
-//! [`SPILL`] of the region, or the pool has no memory left, the plan is *let go*: what is free of the region goes back to the pool at
-//! once, each block that is still live becomes an allocation of the pool of its own, and the rest of the step is the pool's. A
-//! later step takes a region again.
+//! A region from which little is served is memory that nobody uses. When what departed in a step exceeds one part in
+//! [`SPILL`] of the region, or the pool has no memory left, the plan is *let go*: what is free of the region goes
+//! back to the pool at once, each live block becomes an allocation of the pool, and the pool serves the rest of the
+//! step. A later step takes a region again.
 //!
 //! # When a region is taken
-//! Beside what is live when a step begins, such as gradients of the step before, a region may be more than the program ever
-//! needed. So it is taken if the pool need not hold more for it than it held at most: pages come from holes, and idle Blocks go back;
-//! where those do not suffice nothing is touched. A plan that finds no such step in [`TRIES`], and was never let go, is served all the
-//! same: from then on what is carried over lies in the region itself. Even then, and with nothing live, holes and idle Blocks come first.
+//! Beside what is live when a step begins, such as gradients of the step before, a region may be more than the
+//! program ever needed. So it is taken only if the pool need not hold more for it than it ever held: pages come from
+//! holes, and idle Blocks go back. Where those do not suffice, nothing is touched. A plan that finds no such step in
+//! [`TRIES`] steps, and was never let go, is served all the same; from then on what is carried over lies in the
+//! region itself. Even then, and with nothing live, holes and idle Blocks come first.
 //!
 //! # Whose memory is whose
 //! - No two live blocks overlap, whatever the program does: the cursor looks at each place before it hands it out
 //!   ([`PlanCursor`](piton_plan::PlanCursor)). A block that is freed late, or never, keeps its place until then.
 //! - Each piece of the region remembers the last uses of the block that had it last. Whoever gets it next is ordered behind
 //!   them, waits for them, or departs, by the rules of `reuse.rs` and the pool's [`CrossLane`](crate::CrossLane).
-//! - What a region is given back with is what was used of it.
+//! - A region is given back with the last uses of its pieces.
 //!
 //! # What is remembered
-//! What is served and given back goes into a ring of events beside the pool's ([`Planned::snapshot`] has both, in their order). A region
-//! itself is told as a plan that begins and ends, not as memory that a program got.
+//! What is served and freed goes into an event ring beside the pool's; [`Planned::snapshot`] has both, in their
+//! order. A region itself appears as a plan that begins and ends, not as memory that the program allocated.
 //!
 //! # Protocol
 //! One lock around the plan's state, never held while the pool is asked for memory, which may call the source and the program's
@@ -67,9 +69,11 @@ const SPILL: u64 = 100;
 /// Steps that may begin without room for a region before one is taken all the same.
 const TRIES: u32 = 2;
 
-/// A pool around a [`DevicePool`] that records steps and serves them from plans. See the module's page.
+/// A pool around a [`DevicePool`] that records a step of a program and serves later steps from its plan.
 ///
-/// All of a program's requests go through it, from any thread; a plan is worth it where they come in the same order.
+/// All requests of a program go through it, from any thread. A plan pays off where they come in the same order in
+/// each step. A request that the plan does not expect is served by the pool, as are all requests while no plan is
+/// served.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -130,16 +134,16 @@ struct Detached {
     asked: Asked,
 }
 
-/// What came of a pool's plans.
+/// What has come of a pool's plans so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlannedStats {
     /// Requests served from a plan.
     pub served: u64,
-    /// Requests that departed while one was served.
+    /// Requests that departed from the plan while one was served.
     pub departed: u64,
     /// Requests served with a wait for another lane.
     pub waits: u64,
-    /// Times that a plan was let go since a step departed for good, or memory ran out.
+    /// How often a plan was given up, because a step departed too much or memory ran out.
     pub let_go: u64,
     /// Bytes of the region that is served from; 0 while there is none.
     pub region: u64,
@@ -148,7 +152,7 @@ pub struct PlannedStats {
 }
 
 impl Planned {
-    /// Serves from `pool`, for now without a plan.
+    /// Wraps `pool`, for now without a plan.
     #[must_use]
     pub fn new(pool: Arc<DevicePool>) -> Self {
         let id = PoolId(std::hash::RandomState::new().hash_one(Arc::as_ptr(&pool).addr()));
@@ -170,14 +174,14 @@ impl Planned {
         }
     }
 
-    /// Begins to record a step, with the next request as its first. What was recorded before is forgotten.
+    /// Starts recording a step. The next request is its first. What was recorded before is discarded.
     pub fn start_recording(&self) {
         self.state.lock().recording = Some(Recording::default());
     }
 
-    /// Says that a step begins. Of the one that is recorded it is the end; frees of its blocks are noted up to the next.
-    /// Of one that is served it is the beginning: a region is taken if there is none, which may call the source; without
-    /// enough memory the step is the pool's.
+    /// Marks the beginning of a step. It ends the step that is being recorded, whose frees are noted until the next
+    /// call. It begins the step that is to be served: a region is taken if there is none, which may call the source.
+    /// If there is not enough memory, the pool serves the step as usual.
     pub fn begin_step(&self) {
         let mut state = self.state.lock();
         if let Some(recording) = &mut state.recording {
@@ -197,20 +201,21 @@ impl Planned {
         let _without = self.take_region(plan, insists);
     }
 
-    /// What was recorded, to be [planned](Recorder::plan) on whatever thread has the time; nothing if nothing was started. It
-    /// should be two [`begin_step`](Self::begin_step) later: a block whose free was not seen gets no place.
+    /// Takes what was recorded, to be [planned](Recorder::plan) on any thread. `None` if no recording was started.
+    /// Call it after two [`begin_step`](Self::begin_step): a block whose free was not seen gets no place.
     pub fn take_recording(&self) -> Option<Recorder> {
         let recording = self.state.lock().recording.take();
         recording.map(Recording::into_recorder)
     }
 
-    /// Serves steps from this plan from now on, the current one if it is at its beginning. A plan that is served is let go first.
-    /// May call the source.
+    /// Serves steps from this plan from now on, including the current one if it has just begun. A plan that is being
+    /// served is given up first. May call the source.
     ///
     /// # Errors
     /// [`ServeError::Alignment`] if places of the plan are not aligned as the pool's allocations are;
-    /// [`ServeError::NoRoom`] if it would then hold more than it ever did, and [`ServeError::Memory`] if it has not as much memory
-    /// in one piece: nothing is served then before the next [`begin_step`](Self::begin_step), which tries again.
+    /// [`ServeError::NoRoom`] if the pool would hold more than it ever did; [`ServeError::Memory`] if it does not
+    /// have as much memory in one piece. After the last two the plan is kept, and the next
+    /// [`begin_step`](Self::begin_step) tries again.
     pub fn serve(&self, plan: Arc<Plan>) -> Result<(), ServeError> {
         let unit = self.pool.settings.unit;
         if !plan.alignment().is_multiple_of(unit) {
@@ -225,15 +230,15 @@ impl Planned {
         self.take_region(plan, false)
     }
 
-    /// Serves from no plan any more. What is free of the region goes back to the pool at once, in stream order; what is live
-    /// when it is freed.
+    /// Stops serving from a plan. What is free of the region goes back to the pool at once, in stream order; what is
+    /// live goes back when it is freed.
     pub fn stop_serving(&self) {
         let mut state = self.state.lock();
         state.plan = None;
         self.let_go(&mut state);
     }
 
-    /// What came of the plans so far.
+    /// What has come of the plans so far.
     #[must_use]
     pub fn planned_stats(&self) -> PlannedStats {
         let state = self.state.lock();
@@ -251,8 +256,8 @@ impl Planned {
         &self.pool
     }
 
-    /// Are the places handed out apart from each other and inside the region, and the pool's own books in order? For tests and
-    /// debugging.
+    /// Whether the places handed out are inside the region and do not overlap. Checks the pool's own books too. Meant
+    /// for tests and debugging.
     ///
     /// # Errors
     /// The first [`Inconsistency`](crate::Inconsistency) of the pool.

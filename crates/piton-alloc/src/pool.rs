@@ -29,7 +29,8 @@ use crate::stats::PoolStats;
 
 /// A stream-ordered pool of one device's memory. See the crate's page.
 ///
-/// All methods may be called from any thread. None blocks on work of the device; those that may call the source say so.
+/// All methods may be called from any thread. None waits for work on the device. Those that may call the source,
+/// which may block, say so.
 ///
 /// Dropping the pool gives every Block back that nobody uses any more. A Block with memory that is still allocated, or
 /// whose last use is not complete, stays with the source: freeing it under running work would be worse. Synchronise
@@ -54,7 +55,8 @@ pub struct DevicePool {
 }
 
 impl DevicePool {
-    /// A pool over `source` that holds nothing as yet. `timeline` is that of the lanes named in requests and frontiers.
+    /// Makes a pool over `source` that holds no memory yet. `timeline` is the one that has the lanes named in
+    /// requests and frontiers.
     ///
     /// # Errors
     /// Any [`ConfigError`].
@@ -105,7 +107,7 @@ impl DevicePool {
         })
     }
 
-    /// A pool of a device's plain memory.
+    /// Makes a pool of a device's own memory.
     ///
     /// # Errors
     /// Any [`ConfigError`].
@@ -117,14 +119,19 @@ impl DevicePool {
         Self::new(Arc::new(DeviceBlocks::new(device)), timeline, config)
     }
 
-    /// Hands out memory. Enqueue the allocation's [wait](Allocation::wait), if it has one, on the request's lane before
-    /// anything else. May call the source, and then wait for another thread's call.
+    /// Allocates memory.
+    ///
+    /// If the allocation has a [wait](Allocation::wait), enqueue it on the request's lane before anything else that
+    /// uses the memory. The contents are whatever was there before.
+    ///
+    /// If nothing held fits, this calls the source, and may first wait for another thread's call to it. It never
+    /// waits for work on the device.
     ///
     /// # Errors
     /// [`AllocError::ZeroBytes`] and [`AllocError::Alignment`] for requests that make no sense;
     /// [`AllocError::NeverFits`] beyond the limit; [`AllocError::FullNow`] when all steps of the recovery failed;
-    /// [`AllocError::Driver`] when the device is lost or the source fails otherwise. The pool is as before, but for
-    /// Blocks given back on the way.
+    /// [`AllocError::Driver`] when the device is lost or the source fails otherwise. The pool is then as before,
+    /// except for memory that it gave back to the source on the way.
     // In the caller's code: see `Taken`.
     #[inline]
     pub fn allocate(&self, request: Request) -> Result<Allocation, AllocError> {
@@ -172,8 +179,8 @@ impl DevicePool {
         found.map(Box::new).map_err(Box::new)
     }
 
-    /// Takes memory back. It is reused once `last_uses` are reached, and at once by a lane that is ordered behind them.
-    /// Does not block, does not call the source.
+    /// Frees memory in stream order: others reuse it once `last_uses` is reached, and a lane that is ordered behind
+    /// `last_uses` reuses it at once. Does not block, and does not call the source.
     ///
     /// `last_uses` covers every command that names the memory; empty if none does. A point on the lane that the memory
     /// was allocated for lies after the allocation's wait. What is complete may be left out.
@@ -238,14 +245,15 @@ impl DevicePool {
         }
     }
 
-    /// Holds at least `bytes` bytes from now on, so that what follows asks the source for nothing as long as it fits;
-    /// returns what is held. Trimming goes below that only when it is told to. Calls the source.
+    /// Grows until the pool holds at least `bytes` bytes, so that later requests need no call to the source as long
+    /// as they fit. Returns the bytes held. The pool keeps that much until [`trim`](Self::trim) is told to go below
+    /// it. Calls the source.
     ///
-    /// With virtual addressing small requests then take memory of large ones before they ask for pages of their own.
+    /// With virtual addressing, small requests then take memory of large ones before they ask for pages of their own.
     ///
     /// # Errors
-    /// [`AllocError::NeverFits`] beyond the limit, [`AllocError::FullNow`] when the source has not so much,
-    /// [`AllocError::Driver`] when it fails otherwise. What was had until then stays held.
+    /// [`AllocError::NeverFits`] beyond the limit, [`AllocError::FullNow`] when the source does not have so much,
+    /// [`AllocError::Driver`] when it fails otherwise. What the pool got until then stays held.
     pub fn reserve(&self, bytes: u64) -> Result<u64, AllocError> {
         let rounded = self.settings.exact_block(bytes).unwrap_or(u64::MAX);
         if rounded > self.settings.limit {
@@ -261,13 +269,13 @@ impl DevicePool {
         Ok(held)
     }
 
-    /// Whether pages are mapped where they are needed; otherwise the pool holds Blocks.
+    /// Whether the pool maps pages where they are needed. Otherwise it holds Blocks.
     #[must_use]
     pub const fn has_virtual_addressing(&self) -> bool {
         matches!(self.placement, Placement::Virtual(_))
     }
 
-    /// The physical page behind an address; `None` where no page is, and without virtual addressing.
+    /// The physical page behind an address. `None` where no page is mapped, and without virtual addressing.
     #[must_use]
     pub fn translate(&self, address: DevicePtr) -> Option<Translation> {
         let books = self.books.lock();
@@ -276,7 +284,7 @@ impl DevicePool {
         books.pages.translate(offset)
     }
 
-    /// The counters now. Costs a short lock and a step per lane.
+    /// The counters at this moment. Takes the lock for a step per lane.
     #[must_use]
     pub fn stats(&self) -> PoolStats {
         let mut fronts = self.enter_fronts();
@@ -285,8 +293,8 @@ impl DevicePool {
         stats
     }
 
-    /// Where the bytes are that the pool holds and no program has. Under the lock, a step per lane and one per hole that
-    /// is as large as a page: for reports.
+    /// Where the bytes are that the pool holds and the program does not use. Takes the lock for a step per lane and
+    /// one for each hole of at least a page: meant for reports.
     #[must_use]
     pub fn fragmentation(&self) -> Fragmentation {
         let _closed = self.fronts.close();
@@ -294,11 +302,11 @@ impl DevicePool {
         self.books.lock().fragmentation(&self.placement)
     }
 
-    /// The allocation that an address lies in, its first byte or any other; `None` if it lies in none.
+    /// The allocation that contains an address, be it its first byte or any other. `None` if there is none.
     ///
-    /// With [`AddressLookup::Tables`](crate::AddressLookup::Tables) it takes no lock, waits for nobody and costs a few steps,
-    /// however much is live: for any thread at any time. An allocation that is handed out or given back during the call is
-    /// found or not. By default it is a walk under the lock, which costs allocations nothing.
+    /// With [`AddressLookup::Tables`](crate::AddressLookup::Tables) this takes no lock, waits for nobody and costs a
+    /// few steps, however much is live. An allocation that is made or freed during the call may be found or not. By
+    /// default this is a walk under the lock, and allocations pay nothing for it.
     #[must_use]
     pub fn lookup(&self, address: DevicePtr) -> Option<AllocationInfo> {
         if self.settings.has_directory {
@@ -308,8 +316,8 @@ impl DevicePool {
         }
     }
 
-    /// Walks all books and compares: `held + suspended = live + padding + cached + pending + in_transit`, Blocks against the
-    /// index, the index against itself. For tests and debugging.
+    /// Walks all books and compares them: `held + suspended = live + padding + cached + pending + in_transit`, Blocks
+    /// against the index, the index against itself. Meant for tests and debugging.
     ///
     /// # Errors
     /// The first [`Inconsistency`] found: a defect of the pool.
@@ -326,7 +334,7 @@ impl DevicePool {
         self.id
     }
 
-    /// Most bytes the pool may hold.
+    /// The most bytes that the pool may hold.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.settings.limit
@@ -338,7 +346,8 @@ impl DevicePool {
         &self.timeline
     }
 
-    /// The first error that the source made while a Block was given back, since the last call. The source has it too.
+    /// The first error of the source while it took memory back, since the last call of this. The source has recorded
+    /// it too.
     pub fn take_error(&self) -> Option<DriverError> {
         self.last_error.lock().take()
     }

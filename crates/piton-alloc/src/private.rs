@@ -1,14 +1,15 @@
 //! Private pools: memory of a pool that nobody else gets for as long as the private pool lives.
 //!
 //! # The idea
-//! A pool takes Blocks from a [`BlockSource`] and asks no more of it. So a pool can be another pool's source: its Blocks are
-//! allocations of the pool outside, for no lane, and everything that a pool does, it does within them. What a captured graph
-//! works in, say, keeps its addresses from replay to replay, and what the graph frees the rest of the program does not get.
+//! A pool needs only Blocks from a [`BlockSource`]. So a pool can be another pool's source: the Blocks of the inner
+//! pool are allocations of the outer one, for no lane, and the inner pool works within them. For example, the memory
+//! that a captured graph works in keeps its addresses from replay to replay, and the rest of the program does not get
+//! what the graph frees.
 //!
 //! # Whose memory is when
-//! A pool gives a Block back only when all uses of it are complete: so it goes back to the pool outside with nothing to be waited
-//! for. A private pool that is dropped while something of it is allocated, or in use, leaves the Blocks of that with the pool
-//! outside as allocated, as a pool does with its source.
+//! A pool gives a Block back only when all its uses are complete, so it goes back to the outer pool with nothing to
+//! wait for. If a private pool is dropped while some of its memory is allocated or in use, those Blocks stay
+//! allocated in the outer pool, just as a pool leaves such Blocks with its source.
 
 #![expect(
     unsafe_code,
@@ -30,11 +31,12 @@ use crate::request::Request;
 use crate::source::BlockSource;
 
 impl DevicePool {
-    /// A pool of memory of this one. It takes Blocks from it as it grows, with the first request for the first time, and gives
-    /// them back as any pool does, at the latest when it is dropped. Counts here as what its Blocks have.
+    /// Makes a pool whose memory comes from this one, and that nobody else gets while it lives. It takes Blocks from
+    /// this pool as it grows, the first one with its first request, and gives them back as any pool does, at the
+    /// latest when it is dropped. Here its Blocks count as live.
     ///
-    /// Settings are those of `config`; its limit is one of bytes or of a share of this pool's limit. It never maps pages of its
-    /// own, but what it has may be backed by those of this pool.
+    /// The settings are those of `config`. Its limit is in bytes, or a share of this pool's limit. The new pool never
+    /// maps pages itself, but its Blocks may be backed by pages of this pool.
     ///
     /// # Errors
     /// Any [`ConfigError`]; [`ConfigError::NoVirtualMemory`] if `config` insists on pages.

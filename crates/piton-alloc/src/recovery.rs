@@ -1,10 +1,11 @@
-//! What is tried, in order, when the first look finds nothing, before the source is asked.
+//! What is tried, in order, when the first search finds nothing, before the source is asked.
 //!
-//! 1. Drain: ask the timeline what is complete by now; what is becomes everyone's.
-//! 2. Runs of neighbouring memory, free for all or pending, that the taker's lane is ordered behind: no wait is needed.
+//! 1. Drain: ask the timeline what is complete by now, and release it to everyone.
+//! 2. Runs of neighbouring memory, free or pending, that the taker's lane is ordered behind, so that no wait is
+//!    needed.
 //! 3. The same with a wait, if the configuration allows it.
 //!
-//! Each step is followed by a search of its own. None calls the source or blocks.
+//! Each step is followed by a search. None calls the source or blocks.
 
 use std::fmt;
 
@@ -18,20 +19,20 @@ use crate::request::Request;
 use crate::reuse::Disposal;
 use crate::run::Search;
 
-/// What the steps yielded for a request that none of them could serve. Sizes are bytes.
+/// What each step of the recovery yielded for a request that none of them could serve. Sizes are in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Pending memory found complete.
+    /// Pending memory that turned out to be complete.
     pub drained: u64,
-    /// Whether memory pending on other lanes was looked at for a hand-out with a wait.
+    /// Whether memory pending on other lanes was considered, to be handed out with a wait.
     pub waits_allowed: bool,
     /// Pages taken from holes.
     pub stolen: u64,
     /// Memory given back to the source.
     pub returned: u64,
-    /// Times the source was asked for memory and had none.
+    /// How often the source was asked for memory and had none.
     pub refused: u32,
-    /// Times the program's own callback said it had freed something.
+    /// How often the program's callback said that it had freed something.
     pub callbacks: u32,
 }
 

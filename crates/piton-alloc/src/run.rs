@@ -1,13 +1,14 @@
 //! Runs: neighbouring free memory of different owners, large enough only together.
 //!
-//! What a lane freed, what others freed, what several used last, what is free for all and what nothing backs are
-//! extents of different domains, and merge only with their like. A request may take them together if its lane is
-//! ordered behind every use in them, or with the waits that make it so. Where pages are missing they must be mapped
-//! first.
+//! Memory that one lane freed, that others freed, that several lanes used last, that is free for all, and that has no
+//! pages are extents of different domains, and coalesce only within a domain. A request may take neighbours of
+//! several domains together if its lane is ordered behind every use in them, or with the waits that make it so.
+//! Missing pages must be mapped first.
 //!
-//! Looking for runs starts from the extents that the plain search cannot see, the *seeds*, and costs a step per extent of
-//! their runs: a step to take before the source is asked, not one of every allocation. Most runs are too short whoever may
-//! have them, so lengths are looked at first (`stretch_from`), and uses and waits only where there is room.
+//! The search for runs starts from the extents that the ordinary search cannot see, the *seeds*, and costs a step per
+//! extent of their runs. So it is done before the source is asked, not in every allocation. Most runs are too short
+//! whoever owns their parts, so lengths are compared first (`stretch_from`), and uses and waits only where there is
+//! room.
 
 use piton_suballoc::{Domain, Extent, ExtentId, ExtentState};
 use piton_timeline::{Frontier, Reuse, Timeline, Timepoint};

@@ -13,16 +13,20 @@ use crate::pool::DevicePool;
 const STEP_SHARE: u64 = 256;
 
 impl DevicePool {
-    /// Gives wholly free Blocks, or pages that lie in holes, back until the pool holds at most `keep` bytes or there are
-    /// none; returns the bytes given back. Calls the source; an error of it ends the trim and is kept for [`DevicePool::take_error`].
+    /// Gives wholly free Blocks, or pages that lie in holes, back to the source until the pool holds at most `keep`
+    /// bytes or nothing idle is left. Returns the bytes given back.
+    ///
+    /// Calls the source, which may block; other threads that must grow the pool wait meanwhile. An error of the
+    /// source ends the trim and is kept for [`DevicePool::take_error`].
     pub fn trim(&self, keep: u64) -> u64 {
         let _turn = self.turn.lock();
         let excess = self.excess_over(keep);
         self.give_idle_back(excess)
     }
 
-    /// The same in steps, between which others grow the pool if they must: for a thread beside the program. Goes not below what was
-    /// [reserved](DevicePool::reserve). What the program takes meanwhile stays with it.
+    /// Like [`trim`](Self::trim), but in small steps between which other threads can grow the pool: meant for a
+    /// thread beside a running program. It does not go below what was [reserved](DevicePool::reserve). Returns the
+    /// bytes given back. What the program allocates meanwhile is not touched.
     pub fn shrink_to(&self, watermark: u64) -> u64 {
         let step = (self.settings.limit / STEP_SHARE).max(self.settings.block_multiple);
         let mut returned = 0;

@@ -54,7 +54,7 @@ pub enum ChunkState {
         /// Slot of the lane that used it last; `None` if several did.
         lane: Option<u32>,
     },
-    /// Addresses that no page backs: no memory.
+    /// Addresses without pages: no memory.
     Unbacked,
 }
 
@@ -62,9 +62,11 @@ pub enum ChunkState {
 const PART: usize = 256;
 
 impl DevicePool {
-    /// Every Block with every Chunk, and the last events. Each Chunk is as it was at some moment during the call, and a
-    /// Block's Chunks cover it; Blocks that come or go meanwhile may be missing. The pool's lock is held for a few
-    /// hundred Chunks at a time, so allocations go on; those of lanes whose fronts would serve them take the lock too.
+    /// Every Block with every Chunk, and the last events.
+    ///
+    /// Each Chunk is as it was at some moment during the call, and the Chunks of a Block cover it. Blocks that come
+    /// or go meanwhile may be missing. The pool's lock is held for a few hundred Chunks at a time, so allocation goes
+    /// on; meanwhile requests that fronts would serve take the lock too.
     #[must_use]
     pub fn snapshot(&self) -> PoolSnapshot {
         let _one_at_a_time = self.walking.lock();

@@ -1,8 +1,8 @@
 //! Where Blocks come from: the one trait between the pool and a device.
 //!
-//! Someone with device code of their own implements [`BlockSource`] and has the pool; [`DeviceBlocks`] implements it
-//! for piton's own drivers. The pool calls it for whole Blocks only, never for a request that what it holds can
-//! serve, and never under the lock that allocations need.
+//! Implement [`BlockSource`] to use the pool with device code of your own; [`DeviceBlocks`] implements it for piton's
+//! drivers. The pool calls it for whole Blocks only, never for a request that it can serve from what it holds, and
+//! never under the lock that other allocations need.
 
 #![expect(
     unsafe_code,
@@ -20,13 +20,13 @@ use piton_driver::{Device, DevicePtr, DriverError, VirtualMemory};
 /// Implementers promise that memory from a successful [`allocate`](Self::allocate) overlaps no other live allocation
 /// of the device, stays valid until freed, and starts at a multiple of [`alignment`](Self::alignment).
 pub unsafe trait BlockSource: Debug + Send + Sync {
-    /// Bytes of memory the device has in all.
+    /// All memory of the device, in bytes.
     fn capacity(&self) -> u64;
 
-    /// Sizes the source serves without rounding are multiples of this many bytes; a power of two.
+    /// The source serves sizes that are multiples of this many bytes without rounding. A power of two.
     fn granularity(&self) -> u64;
 
-    /// Blocks start at multiples of this many bytes; a power of two.
+    /// Blocks start at multiples of this many bytes. A power of two.
     fn alignment(&self) -> u64;
 
     /// Whether the device still works. Asked before every allocation, so it must be cheap. Does not block.

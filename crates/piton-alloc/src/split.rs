@@ -1,7 +1,8 @@
-//! Taking a region apart that was served from: its parts become the pool's one by one, without anything being freed in between.
+//! Taking apart a region that a plan was served from: its parts become the pool's one by one, and nothing is freed in
+//! between.
 //!
-//! A part that a block has is an allocation of the pool from then on, just as large as was asked for, and no event is told of it:
-//! it was handed out before and still is. What nobody has goes where freed memory goes.
+//! A part that a live block uses becomes an allocation of the pool, exactly as large as was asked for. No event is
+//! recorded for it, because it was handed out before and still is. Unused parts go where freed memory goes.
 
 use piton_driver::{DevicePtr, DeviceRange};
 use piton_suballoc::Chunk;

@@ -2,7 +2,7 @@
 
 use crate::flow::{FlowId, ResourceId};
 
-/// A question or change that cannot be.
+/// A call that cannot be answered or carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FluidError {
@@ -14,7 +14,7 @@ pub enum FluidError {
         /// How many there are.
         resources: u32,
     },
-    /// A flow that has ended, was taken away, or never began.
+    /// A flow that has ended, was cancelled, or never began.
     #[error("{flow} is not under way")]
     UnknownFlow {
         /// The flow named.

@@ -24,9 +24,9 @@ impl<'a> From<&'a FlowSpec> for Demand<'a> {
     }
 }
 
-/// The rate of each of `flows`, in bytes a second, if all run at once and for ever; `capacities` are bytes a
-/// second by resource. Rounded down by less than one byte a second for each weight. Resources that do not
-/// exist carry nothing.
+/// The rate of each of `flows`, in bytes per second, if all run at once and forever. `capacities` are in bytes per
+/// second, by resource. Rates are rounded down by less than one byte per second for each unit of weight. Resources
+/// that do not exist carry nothing.
 #[must_use]
 pub fn fair_rates(capacities: &[u64], flows: &[FlowSpec]) -> Vec<u64> {
     let demands: Vec<Demand<'_>> = flows.iter().map(Demand::from).collect();

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// Something with a capacity: a direction of a link, a copy engine, a memory bus. A position in the list that
-/// the capacities were given in.
+/// Something with a capacity: a direction of a link, a copy engine, a memory bus. The number is its position in the
+/// list of capacities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceId(pub u32);
 
@@ -19,7 +19,7 @@ impl fmt::Display for ResourceId {
     }
 }
 
-/// A flow that was begun; never used again.
+/// Identifies a flow. Ids are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u64);
 
@@ -29,7 +29,7 @@ impl fmt::Display for FlowId {
     }
 }
 
-/// Who goes first. A class gets nothing that a higher one can use.
+/// The class of a flow. A class gets only what no higher class can use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// What somebody waits for.
@@ -37,7 +37,7 @@ pub enum Class {
     /// Everything else.
     #[default]
     Normal,
-    /// What may take for ever.
+    /// What may take forever.
     Low,
 }
 
@@ -55,21 +55,21 @@ impl Class {
     }
 }
 
-/// A use that takes of a resource as many bytes as flow.
+/// The [thousandths](Use::thousandths) of a use that takes as many bytes of a resource as flow.
 pub const WHOLE: u32 = 1_000;
 
-/// One resource a flow runs through.
+/// A resource that a flow runs through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
     /// Which.
     pub resource: ResourceId,
-    /// How much of it a byte takes, in thousandths; at least 1. [`WHOLE`] for a link. 1200 for a host bridge that
-    /// pays a fifth more to forward between devices.
+    /// How much of the resource a byte takes, in thousandths; at least 1. [`WHOLE`] for a link; 1200 for a host
+    /// bridge that pays a fifth more to forward between devices.
     pub thousandths: u32,
 }
 
 impl Use {
-    /// A use of as many bytes as flow.
+    /// A use that takes as many bytes of the resource as flow.
     #[must_use]
     pub const fn whole(resource: ResourceId) -> Self {
         Self {
@@ -79,23 +79,23 @@ impl Use {
     }
 }
 
-/// What is to flow, and through what.
+/// How many bytes flow, and through which resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// The resources. One named twice is used twice.
+    /// The resources. A resource that is named twice is used twice.
     pub uses: Box<[Use]>,
     /// How many bytes.
     pub bytes: u64,
-    /// Nanoseconds until the first byte flows: launch and latency. Nothing is used meanwhile.
+    /// Nanoseconds until the first byte flows: launch and latency. The flow uses nothing until then.
     pub delay: u64,
-    /// Who it waits for.
+    /// Its class: which flows it waits for.
     pub class: Class,
-    /// Its share beside others of its class; at least 1.
+    /// Its share relative to other flows of its class; at least 1.
     pub weight: u32,
 }
 
 impl FlowSpec {
-    /// A flow of weight 1 and the normal class that begins at once.
+    /// A flow of weight 1 and [`Class::Normal`] that begins at once.
     #[must_use]
     pub fn new(uses: impl Into<Box<[Use]>>, bytes: u64) -> Self {
         Self {

@@ -82,7 +82,7 @@ pub struct Fluid {
 }
 
 impl Fluid {
-    /// Resources with these capacities in bytes a second, nothing flowing, at time zero.
+    /// Resources with these capacities, in bytes per second, without flows, at time zero.
     #[must_use]
     pub fn new(capacities: Vec<u64>) -> Self {
         Self {
@@ -98,8 +98,8 @@ impl Fluid {
         }
     }
 
-    /// As [`new`](Self::new), and a flow that has got nothing for `nanos` nanoseconds, at least 1, moves up a class: so none
-    /// waits for ever on what higher classes use.
+    /// Like [`new`](Self::new), but a flow that has got nothing for `nanos` nanoseconds (at least 1) moves up a
+    /// class. So no flow waits forever for what higher classes use.
     #[must_use]
     pub fn with_ageing(capacities: Vec<u64>, nanos: u64) -> Self {
         Self {
@@ -108,19 +108,19 @@ impl Fluid {
         }
     }
 
-    /// Nanoseconds since the beginning.
+    /// The virtual time, in nanoseconds since the beginning.
     #[must_use]
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// How many flows are under way or about to begin.
+    /// The number of flows that are under way or about to begin.
     #[must_use]
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
 
-    /// Begins a flow, after its delay.
+    /// Starts a flow. Its first byte flows after its delay.
     ///
     /// # Errors
     /// [`FluidError::NoBytes`], [`FluidError::NoWeight`], [`FluidError::NoResource`],
@@ -151,8 +151,8 @@ impl Fluid {
         Ok(id)
     }
 
-    /// Takes a flow away; the answer is how many of its bytes had not passed, a byte under way among them; none if
-    /// it ends at this very moment.
+    /// Cancels a flow. Returns how many of its bytes had not passed, including a byte under way; 0 if it ends at this
+    /// very moment.
     ///
     /// # Errors
     /// [`FluidError::UnknownFlow`].
@@ -162,7 +162,7 @@ impl Fluid {
         Ok(u64::try_from(left.div_ceil(GIGA)).unwrap_or(u64::MAX))
     }
 
-    /// Gives a resource another capacity, from now on: a link that died has zero.
+    /// Sets the capacity of a resource from now on, in bytes per second. A link that died has zero.
     ///
     /// # Errors
     /// [`FluidError::UnknownResource`].
@@ -186,7 +186,7 @@ impl Fluid {
         Ok(())
     }
 
-    /// The class of a flow at this moment: the one it was given, or one that it rose to.
+    /// The class of a flow at this moment: the one it was given, or one that it has risen to.
     ///
     /// # Errors
     /// [`FluidError::UnknownFlow`].
@@ -194,7 +194,7 @@ impl Fluid {
         Ok(self.flow(flow)?.spec.class)
     }
 
-    /// The rate of a flow at this moment in bytes a second; zero before it begins.
+    /// The rate of a flow at this moment, in bytes per second. Zero before it begins.
     ///
     /// # Errors
     /// [`FluidError::UnknownFlow`].
@@ -203,8 +203,8 @@ impl Fluid {
         Ok(self.flow(flow)?.rate)
     }
 
-    /// When something happens to a flow, if nothing happens to any other: it ends, begins if its delay is not over, or
-    /// rises. `None` if it has no rate and does not rise.
+    /// The time, in nanoseconds, at which a flow ends, begins (if its delay is not over) or rises in class, if
+    /// nothing happens to any other flow before. `None` if it has no rate and does not rise.
     ///
     /// # Errors
     /// [`FluidError::UnknownFlow`].
@@ -217,7 +217,7 @@ impl Fluid {
         Ok(self.end_of(active).or(active.rises))
     }
 
-    /// What nobody takes of a resource at this moment, in bytes a second.
+    /// What no flow takes of a resource at this moment, in bytes per second.
     ///
     /// # Errors
     /// [`FluidError::UnknownResource`].
@@ -229,7 +229,8 @@ impl Fluid {
         Ok(self.capacities[resource.index()].saturating_sub(taken))
     }
 
-    /// Lets time pass until a flow ends; the one with the lower id of several. `None` if there is none.
+    /// Lets time pass until a flow ends, and returns it; of several that end together, the one with the lowest id.
+    /// `None` if there are no flows.
     ///
     /// # Errors
     /// [`FluidError::Stalled`] if none will ever end as things are.
@@ -237,8 +238,8 @@ impl Fluid {
         self.until(u64::MAX)
     }
 
-    /// As [`Fluid::next_ended`], but no farther than `time`, where it stops with `None`. A flow that ends
-    /// exactly then has ended. What is stalled stays: it may go on later.
+    /// Like [`Fluid::next_ended`], but lets time pass only up to `time` (nanoseconds), where it returns `None`. A
+    /// flow that ends exactly then has ended. Stalled flows stay, because they may go on later.
     pub fn ended_until(&mut self, time: u64) -> Option<Ended> {
         self.until(time).ok().flatten()
     }
@@ -444,8 +445,8 @@ impl Fluid {
             .try_for_each(|used| self.check_resource(used.resource))
     }
 
-    /// Walks everything and asserts that no resource carries more than it can and that no flow could have
-    /// more: each has a resource that is full but for what rounding left.
+    /// Walks everything and asserts that no resource carries more than its capacity, and that no flow could have
+    /// more: each uses a resource that is full except for what rounding left.
     ///
     /// # Panics
     /// If one of the two does not hold.

@@ -4,19 +4,19 @@ use piton_topology::{DeviceId, LinkId, Machine, NodeId};
 
 use crate::flow::{ResourceId, Use};
 
-/// Copy engines of each device, that every route of a copy takes one of at its source.
+/// The copy engines of each device. Every route of a copy takes one of them at its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Engines {
-    /// How many a device has.
+    /// How many each device has.
     pub count: u32,
-    /// What one carries, in bytes a second.
+    /// What one engine carries, in bytes per second.
     pub rate: u64,
 }
 
 /// The resources of a machine: each direction of each link, then each device's copy engines.
 ///
-/// Two directions do not disturb each other. Engines are one resource a device, as wide as all together;
-/// that one route takes no more than one of them, [`Network::engine_limit`] says.
+/// The two directions of a link do not share capacity. The engines of a device are one resource, as wide as all of
+/// them together; [`Network::engine_limit`] says what a single route can take of it.
 #[derive(Clone, Debug)]
 pub struct Network {
     capacities: Vec<u64>,
@@ -25,7 +25,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// The links of `machine`, with as many copy engines as anybody wants.
+    /// The links of `machine`, with any number of copy engines.
     #[must_use]
     pub fn new(machine: &Machine) -> Self {
         let directions = machine.links().iter().flat_map(|link| [link.up, link.down]);
@@ -36,7 +36,7 @@ impl Network {
         }
     }
 
-    /// The links of `machine`, and as many copy engines a device as `engines` says.
+    /// The links of `machine`, and as many copy engines per device as `engines` says.
     #[must_use]
     pub fn with_engines(machine: &Machine, engines: Engines) -> Self {
         let mut network = Self::new(machine);
@@ -47,7 +47,7 @@ impl Network {
         network
     }
 
-    /// Bytes a second of each resource.
+    /// The capacity of each resource, in bytes per second.
     #[must_use]
     pub fn capacities(&self) -> &[u64] {
         &self.capacities
@@ -60,7 +60,7 @@ impl Network {
         ResourceId(link.get() * 2 + u32::from(back))
     }
 
-    /// What a copy takes that starts at `from` and passes over `links` in order.
+    /// What a copy uses that starts at `from` and passes over `links` in order.
     #[must_use]
     pub fn uses(&self, machine: &Machine, from: NodeId, links: &[LinkId]) -> Vec<Use> {
         let mut at = from;
@@ -82,7 +82,7 @@ impl Network {
         )))
     }
 
-    /// What one route can carry at most: one engine.
+    /// The limit of a single route: one engine. `None` where engines are not limited.
     #[must_use]
     pub fn engine_limit(&self) -> Option<Engines> {
         self.engines

@@ -2,14 +2,14 @@
 
 use piton_topology::DeviceId;
 
-/// Who copies to whom.
+/// Which devices copy to which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// The first device to the second.
     Pair,
     /// Each to the next, the last to the first.
     Neighbour,
-    /// Each to the one half way round.
+    /// Each to the one halfway round.
     Shift,
     /// All others to the first.
     Gather,
@@ -27,7 +27,7 @@ impl Pattern {
         Self::AllToAll,
     ];
 
-    /// A word for it.
+    /// Its name in one word.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -66,20 +66,20 @@ impl Pattern {
 /// Rates of copies that run at once, in bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// How many.
+    /// The number of copies.
     pub copies: usize,
-    /// The least.
+    /// The slowest rate.
     pub slowest: u64,
-    /// The most.
+    /// The fastest rate.
     pub fastest: u64,
-    /// All together.
+    /// The sum of all rates.
     pub aggregate: u64,
-    /// Jain's index: 1 if all are equal, 1 over their number if one has everything.
+    /// Jain's index: 1 if all rates are equal, 1 over their number if one copy has everything.
     pub fairness: f64,
 }
 
 impl Summary {
-    /// Of these rates.
+    /// Summarises these rates.
     #[must_use]
     pub fn of(rates: &[u64]) -> Self {
         let aggregate = rates

@@ -34,8 +34,8 @@ struct Progress<'p> {
 }
 
 impl Pipeline {
-    /// Runs the copies at once, on what `fluid` has beside whatever else flows there, until all have ended. The
-    /// answer is when each did, in nanoseconds; a copy of no stage or no bytes ends where it starts.
+    /// Runs the copies at once in `fluid`, beside whatever else flows there, until all have ended. Returns when each
+    /// ended, in nanoseconds of virtual time. A copy without stages or bytes ends when it starts.
     ///
     /// # Errors
     /// As [`Fluid::start`] and [`Fluid::next_ended`].

@@ -17,10 +17,10 @@ use crate::flow::FlowSpec;
 use crate::network::Network;
 use crate::pattern::{Pattern, Summary};
 
-/// Which ways copies take.
+/// Which routes copies take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The nearest path, as communication libraries do.
+    /// The nearest path, as communication libraries take it.
     Nearest,
     /// The one route on which a large copy that is alone takes the least time.
     Widest,
@@ -32,7 +32,7 @@ impl Policy {
     /// Every policy.
     pub const ALL: [Self; 3] = [Self::Nearest, Self::Widest, Self::Striped];
 
-    /// A word for it.
+    /// Its name in one word.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Policy {
     }
 }
 
-/// What a pattern of copies reaches among some devices. Bytes a second.
+/// What a pattern of copies reaches among some devices, in bytes per second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaled {
     /// How many of the machine's first devices.
@@ -52,22 +52,22 @@ pub struct Scaled {
     pub pattern: Pattern,
     /// For each policy, in the order of [`Policy::ALL`], all copies together if each gets what the slowest does.
     pub together: [u64; 3],
-    /// For each policy, how evenly: Jain's index.
+    /// For each policy, how evenly the copies share: Jain's index.
     pub fairness: [f64; 3],
-    /// All copies together, if each got what its nearest path gives one that is alone.
+    /// All copies together, if each got what its nearest path gives a copy that is alone.
     pub linear: u64,
     /// What no plan exceeds.
     pub cut: u64,
 }
 
 impl Scaled {
-    /// What the plan over several routes reaches of linear growth.
+    /// What the plan over several routes reaches, as a share of linear growth.
     #[must_use]
     pub fn of_linear(&self) -> f64 {
         self.together[2] as f64 / self.linear.max(1) as f64
     }
 
-    /// What it reaches of the less of linear growth and the cut.
+    /// What the plan over several routes reaches, as a share of the smaller of linear growth and the cut.
     #[must_use]
     pub fn of_possible(&self) -> f64 {
         self.together[2] as f64 / self.linear.min(self.cut).max(1) as f64
@@ -77,9 +77,9 @@ impl Scaled {
 /// Bytes of a copy that takes the widest way and not the quickest.
 const LARGE: u64 = 1 << 30;
 
-/// How the patterns of `patterns` grow with the devices of one machine; counts of devices that it does not have are left
-/// out, and so is a pattern of which a copy has no way. Routes lead over all devices of the machine, also those that copy
-/// nothing themselves. Links carry what they are said to.
+/// How `patterns` grow with the number of devices of one machine. Counts of devices that the machine does not have
+/// are left out, and so are patterns with a copy that has no route. Routes may lead over all devices of the machine,
+/// also over those that copy nothing themselves. Links carry the rates that the machine gives them.
 #[must_use]
 pub fn scaling(machine: &Machine, patterns: &[Pattern], counts: &[u16]) -> Vec<Scaled> {
     let study = Study::new(machine);

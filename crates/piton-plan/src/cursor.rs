@@ -20,18 +20,18 @@ use crate::plan::Plan;
 /// How many expected requests beyond the next one are looked at after one that departed.
 const AHEAD: usize = 64;
 
-/// What a request gets.
+/// What a request gets from the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Answer {
-    /// A place that nobody has.
+    /// A free place.
     Planned {
         /// Number of the request in the plan, by which it is freed.
         request: u32,
         /// Where it goes, in bytes.
         offset: u64,
     },
-    /// Nothing: the request is to be served from elsewhere. Nothing is to be given back to the cursor.
+    /// Nothing: serve the request from elsewhere, and do not give it back to the cursor.
     Departed(Departure),
 }
 
@@ -41,9 +41,9 @@ pub enum Answer {
 pub enum Departure {
     /// The step has made all requests of the plan.
     Ended,
-    /// Other bytes or another stream are expected.
+    /// The plan expects other bytes or another stream.
     Unexpected,
-    /// It is expected, and was not freed within a round when the step was recorded.
+    /// It is the expected one, but was not freed within a round when the step was recorded, so it has no place.
     Unplanned,
     /// A block that is still live has its place, or a part of it.
     Occupied {
@@ -52,7 +52,7 @@ pub enum Departure {
     },
 }
 
-/// A program's place in a plan, and what it has of it.
+/// A program's position in a plan, and the blocks it has from it.
 ///
 /// # Invariants
 /// 1. A request is *live* if it was answered with [`Answer::Planned`] and not freed. `taken` holds all pieces of live requests,
@@ -73,7 +73,7 @@ pub struct PlanCursor {
 }
 
 impl PlanCursor {
-    /// At the start of a step, with nothing live.
+    /// Follows `plan` from its first request, with nothing live.
     #[must_use]
     pub fn new(plan: Arc<Plan>) -> Self {
         let pieces = plan.piece_count();
@@ -95,7 +95,7 @@ impl PlanCursor {
         self.candidate = None;
     }
 
-    /// Answers the program's next request, of so many bytes for a stream.
+    /// Answers the program's next request: `bytes` bytes for a stream.
     pub fn next(&mut self, bytes: u64, stream: u32) -> Answer {
         let answer = self.answer(bytes, stream);
         match answer {
@@ -163,7 +163,7 @@ impl PlanCursor {
         Answer::Planned { request, offset }
     }
 
-    /// Takes back a planned block. `false` if it is not live, and then nothing has changed.
+    /// Takes back the block of a request. `false` if it is not live; then nothing has changed.
     pub fn free(&mut self, request: u32) -> bool {
         if !self.is_live(request) {
             return false;
@@ -174,7 +174,7 @@ impl PlanCursor {
         true
     }
 
-    /// Was the request's block handed out, and not freed?
+    /// Whether the request's block is handed out and not freed.
     #[must_use]
     pub fn is_live(&self, request: u32) -> bool {
         let pieces = self.plan.pieces(request);
@@ -190,7 +190,7 @@ impl PlanCursor {
         self.owners[first as usize]
     }
 
-    /// The live request whose place an offset lies in, at its start or anywhere.
+    /// The live request whose place contains an offset, at its start or elsewhere.
     #[must_use]
     pub fn at(&self, offset: u64) -> Option<u32> {
         let piece = self.plan.pieces.at(offset)?;
@@ -224,7 +224,7 @@ impl PlanCursor {
         self.departed
     }
 
-    /// Do the live ranges lie inside the plan and apart from each other, and is nothing else taken?
+    /// Whether the live ranges lie inside the plan and do not overlap, and nothing else is taken.
     #[must_use]
     pub fn check(&self) -> bool {
         let (mut end, mut pieces) = (0, 0);

@@ -10,13 +10,13 @@ pub enum PlaceError {
         /// Bytes asked for.
         alignment: u64,
     },
-    /// A block of nothing.
+    /// A block of no bytes.
     #[error("block {index} has no bytes")]
     NoBytes {
         /// Its place among the blocks.
         index: usize,
     },
-    /// All blocks together, rounded, have more bytes than can be counted.
+    /// All blocks together, rounded, have more bytes than `u64` can count.
     #[error("the blocks up to {index} have more than 2^64 bytes together")]
     BytesOverflow {
         /// The block with which it becomes too much.
@@ -32,7 +32,7 @@ pub enum PlaceError {
     },
 }
 
-/// Two blocks that lie on each other while both are live.
+/// Two blocks that overlap while both are live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("blocks {first} and {second} overlap")]
 pub struct Overlap {
@@ -42,7 +42,7 @@ pub struct Overlap {
     pub second: usize,
 }
 
-/// What a recorder was told and cannot be.
+/// A call of a recorder that cannot be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {

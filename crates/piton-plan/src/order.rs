@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::instants::Lifetime;
 
-/// A first order, to be improved on.
+/// An order in which blocks are placed at first, to be improved on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Order {

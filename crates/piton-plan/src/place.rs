@@ -18,7 +18,7 @@ use crate::placement::Placement;
 /// How blocks are placed, and how hard is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlaceConfig {
-    /// Bytes that every offset is a multiple of: a power of two.
+    /// Every offset is a multiple of this many bytes, a power of two.
     pub alignment: u64,
     /// Most passes over all blocks; the first is always made. With one pass nothing is improved on.
     /// Half of them follow trails, the others what is learned from the large blocks alone.
@@ -49,11 +49,12 @@ pub const MAX_BLOCKS: usize = (u32::MAX / 4) as usize;
 
 /// Gives each block an offset so that no two overlap while both live, and the height is near the peak of live bytes.
 ///
-/// Takes `O(n (log n + m))` time a pass and `O(n log n)` memory, `m` being the runs of live memory that holes large enough
-/// for a block leave apart.
+/// Takes `O(n (log n + m))` time per pass and `O(n log n)` memory, where `m` is the number of runs of live memory
+/// between holes that are large enough for a block.
 ///
 /// # Errors
-/// [`PlaceError`]: a block of no bytes, an alignment that is no power of two, too much of either to be counted.
+/// [`PlaceError`]: a block of no bytes, an alignment that is not a power of two, or too many blocks or bytes to
+/// count.
 pub fn place(blocks: &[Block], config: &PlaceConfig) -> Result<Placement, PlaceError> {
     let bytes = rounded(blocks, config.alignment)?;
     let instants = Instants::of(blocks);

@@ -24,7 +24,7 @@ impl Placement {
         &self.offsets
     }
 
-    /// Bytes that the blocks take up from offset 0 on.
+    /// The bytes that the blocks take up, from offset 0 on.
     #[must_use]
     pub fn height(&self) -> u64 {
         self.height
@@ -52,13 +52,13 @@ impl Placement {
         self.order
     }
 
-    /// Times that all blocks were placed.
+    /// How often all blocks were placed.
     #[must_use]
     pub fn passes(&self) -> u32 {
         self.passes
     }
 
-    /// Walks time and looks whether any two blocks overlap: `O(n log n)`, and independent of how they were placed.
+    /// Walks time and checks that no two blocks overlap: `O(n log n)`, and independent of how they were placed.
     ///
     /// # Errors
     /// [`Overlap`] with two of the blocks that do. Blocks without an offset are passed over.

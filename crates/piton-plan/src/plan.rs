@@ -11,7 +11,8 @@ pub struct Expected {
     pub bytes: u64,
     /// The stream it is for.
     pub stream: u32,
-    /// Where it goes; nowhere if it was not freed within a round and so cannot go to the same place in each.
+    /// Where it goes, in bytes. `None` if it was not freed within a round, and so cannot go to the same place in
+    /// each.
     pub offset: Option<u64>,
 }
 
@@ -36,7 +37,7 @@ impl Plan {
         &self.requests
     }
 
-    /// Bytes from offset 0 on that what is planned takes up.
+    /// The bytes that the plan takes up, from offset 0 on.
     #[must_use]
     pub fn height(&self) -> u64 {
         self.height
@@ -48,7 +49,7 @@ impl Plan {
         self.peak_live
     }
 
-    /// Bytes that every offset is a multiple of.
+    /// Every offset is a multiple of this many bytes.
     #[must_use]
     pub fn alignment(&self) -> u64 {
         self.alignment

@@ -11,7 +11,7 @@ use crate::pieces::Pieces;
 use crate::place::{MAX_BLOCKS, PlaceConfig, place};
 use crate::plan::{Expected, Plan};
 
-/// One step, as it is seen.
+/// Records one step of a program.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder {
     requests: Vec<Request>,
@@ -37,8 +37,8 @@ enum Death {
 }
 
 impl Recorder {
-    /// Notes a request of so many bytes for a stream. Returns its number in the step, by which it is freed; nothing in
-    /// the step after, whose requests are counted and not recorded.
+    /// Notes a request of `bytes` bytes for a stream. Returns its number in the step, by which it is freed. Returns
+    /// `None` in the step after, whose requests are counted but not recorded.
     ///
     /// # Errors
     /// [`RecordError::NoBytes`], [`RecordError::TooManyRequests`]; nothing is noted then.
@@ -80,18 +80,18 @@ impl Recorder {
         Ok(())
     }
 
-    /// The step ends and the next begins; further calls change nothing.
+    /// Ends the step; the next one begins. Further calls change nothing.
     pub fn end_step(&mut self) {
         self.next_step.get_or_insert(0);
     }
 
-    /// Requests recorded.
+    /// The number of requests recorded.
     #[must_use]
     pub fn len(&self) -> usize {
         self.requests.len()
     }
 
-    /// Is nothing recorded?
+    /// Whether nothing is recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty()

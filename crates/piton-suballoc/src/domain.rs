@@ -2,9 +2,9 @@
 //!
 //! A domain is a small number chosen by the caller and nothing more; its bins come into being with its first extent.
 
-/// The set of free extents that those who name it may take.
+/// A set of free extents that only those who name it may take.
 ///
-/// Extents merge with neighbours of the same domain only.
+/// Free extents coalesce only with neighbours of the same domain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Domain(u32);
 
@@ -15,7 +15,8 @@ impl Domain {
     /// How many numbers [`Domain::new`] accepts: a range keeps one word per number in use.
     pub const COUNT: u32 = 1 << 16;
 
-    /// The domain of caller's number `number`, distinct from [`Domain::SHARED`]; `None` from [`Domain::COUNT`] on.
+    /// The domain with the caller's number `number`, distinct from [`Domain::SHARED`]. `None` from [`Domain::COUNT`]
+    /// on.
     #[must_use]
     pub const fn new(number: u32) -> Option<Self> {
         if number < Self::COUNT {

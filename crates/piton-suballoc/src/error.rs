@@ -19,11 +19,11 @@ pub enum ConfigError {
         /// Bytes of a unit.
         unit: u64,
     },
-    /// The ranges would span more units than `u32` links can count.
+    /// The ranges would span more units than the index can count.
     TooManyUnits {
         /// Units in the range.
         units: u64,
-        /// Most units that one more range may have.
+        /// The most units that one more range may have.
         limit: u64,
     },
 }
@@ -49,7 +49,7 @@ impl fmt::Display for ConfigError {
 
 impl Error for ConfigError {}
 
-/// An [`ExtentId`](crate::ExtentId) or [`Domain`](crate::Domain) that does not fit the call. Nothing was changed.
+/// An [`ExtentId`](crate::ExtentId) or [`Domain`](crate::Domain) that the call cannot accept. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExtentError {

@@ -2,8 +2,8 @@
 
 use crate::domain::Domain;
 
-/// Names one extent in one state. It goes stale when the extent is taken, freed, merged or split, and a stale id is
-/// refused (until the same record has been through 2^32 states in between).
+/// Identifies one extent in one state. It goes stale when the extent is taken, freed, merged or split. A stale id is
+/// refused, until the same record has gone through 2^32 states in between.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExtentId(
     /// Which record, and above it which state of it: a range numbers its extents' states one after the other. One word, so
@@ -12,8 +12,8 @@ pub struct ExtentId(
 );
 
 impl ExtentId {
-    /// A name that no index gave: for whoever hands out memory by other means, and has to tell it apart by a number and a
-    /// state of its own. Not to be given to an index.
+    /// An id that no index gave out: for code that hands out memory by other means and has to tell it apart by a
+    /// number and a state of its own. It must not be given to an index.
     #[inline]
     #[must_use]
     pub const fn from_parts(number: u32, state: u32) -> Self {
@@ -48,7 +48,7 @@ impl std::fmt::Debug for ExtentId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a chunk that is forgotten stays live"]
 pub struct Chunk {
-    /// Give it back with this.
+    /// What it is freed with.
     pub id: ExtentId,
     /// Where it starts, in bytes; a multiple of the unit and of the alignment asked for.
     pub offset: u64,
@@ -61,7 +61,7 @@ pub struct Chunk {
 /// One extent of a range, as seen by a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Its name for as long as it stays as it is.
+    /// Its id, for as long as it stays as it is.
     pub id: ExtentId,
     /// Where it starts, in bytes.
     pub offset: u64,
@@ -90,7 +90,7 @@ pub enum ExtentState {
         /// Bytes at the end that were not asked for.
         padding: u64,
     },
-    /// To be had by those who name the domain.
+    /// Available to those who name the domain.
     Free {
         /// Whose it is.
         domain: Domain,

@@ -28,8 +28,8 @@ impl SizeClass {
         Self::from_index(Self::position(bytes.saturating_sub(1)))
     }
 
-    /// Where the class of a request of `bytes` bytes is in order of size: what [`for_bytes`](Self::for_bytes) finds, without a
-    /// branch. At least [`SizeClass::COUNT`] for more than [`SizeClass::MAX_BYTES`], and for no bytes.
+    /// The position, in order of size, of the class for `bytes` bytes: what [`for_bytes`](Self::for_bytes) finds,
+    /// without a branch. At least [`SizeClass::COUNT`] for more than [`SizeClass::MAX_BYTES`], and for zero bytes.
     #[inline]
     #[must_use]
     pub const fn index_for(bytes: u64) -> usize {
@@ -61,7 +61,7 @@ impl SizeClass {
         }
     }
 
-    /// Bytes a block of this class has.
+    /// Bytes of a block of this class.
     #[inline]
     #[must_use]
     pub const fn bytes(self) -> u64 {

@@ -23,8 +23,8 @@ pub(crate) use ranges::Span;
 
 /// A two-level segregated-fit allocator over one or more ranges of bytes. See the crate's page.
 ///
-/// Not synchronised: the owner locks. Nothing blocks; nothing allocates except the slab when it grows and a domain
-/// when it gets its first extent.
+/// It is not synchronised; the owner locks it. No method blocks. None allocates, except when the slab of records
+/// grows and when a domain gets its first extent. Offsets and sizes are in bytes.
 #[derive(Debug)]
 pub struct Tlsf {
     pub(crate) records: Records,
@@ -51,12 +51,12 @@ pub struct Tlsf {
     pub(crate) apart: Option<Apart>,
 }
 
-/// The bytes of all ranges by what they are; see [`Tlsf::usage`].
+/// What the bytes of all ranges are used for; see [`Tlsf::usage`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes of all ranges.
     pub capacity: u64,
-    /// Bytes asked for and handed out.
+    /// Bytes that were asked for and are handed out.
     pub live: u64,
     /// Bytes added to live chunks by rounding.
     pub padding: u64,
@@ -75,28 +75,29 @@ pub struct DomainUsage {
     pub bytes: u64,
     /// Free extents.
     pub extents: u32,
-    /// Stamp of the extents that would be given up first; 0 in [`Domain::SHARED`] and where nothing is free.
+    /// Stamp of the extents that would be released first; 0 for [`Domain::SHARED`] and where nothing is free.
     pub oldest: u64,
-    /// Largest stamp in the domain; 0 in [`Domain::SHARED`] and where nothing is free.
+    /// Largest stamp in the domain; 0 for [`Domain::SHARED`] and where nothing is free.
     pub newest: u64,
 }
 
 impl Tlsf {
-    /// Most units all ranges together may span.
+    /// The most units that all ranges together may span.
     pub const MAX_UNITS: u32 = u32::MAX - 2;
 
-    /// One range of `capacity` bytes in units of `unit` bytes, all of it one free extent of [`Domain::SHARED`].
+    /// Makes an index of one range of `capacity` bytes in units of `unit` bytes. All of it is one free extent of
+    /// [`Domain::SHARED`].
     ///
     /// # Errors
-    /// Any [`ConfigError`]: `unit` is no power of two, `capacity` is not a positive number of units or more than
-    /// [`Tlsf::MAX_UNITS`] of them.
+    /// Any [`ConfigError`]: `unit` is not a power of two, `capacity` is not a positive whole number of units, or has
+    /// more than [`Tlsf::MAX_UNITS`] of them.
     pub fn new(capacity: u64, unit: u64) -> Result<Self, ConfigError> {
         let mut index = Self::empty(unit)?;
         index.add_range(capacity)?;
         Ok(index)
     }
 
-    /// No memory as yet: see [`Tlsf::add_range`].
+    /// Makes an index without memory; [`Tlsf::add_range`] adds some.
     ///
     /// # Errors
     /// [`ConfigError::UnitNotPowerOfTwo`].
@@ -121,19 +122,21 @@ impl Tlsf {
         })
     }
 
-    /// From now on searches look at up to `tries` extents of a bin, which all have nearly the same size, before they take the best of
-    /// them; 8 at first, and at least one. With one the youngest is taken that fits, as in the plain form of this allocator; with
-    /// `u32::MAX` it is the best of all, and a search takes as long as there are free extents of about one size.
+    /// Sets how many extents of a bin a search looks at before it takes the best of them: 8 at first, and at least
+    /// one. All extents of a bin have nearly the same size.
+    ///
+    /// With one, a search takes the youngest that fits, as the plain form of this algorithm does. With `u32::MAX` it
+    /// takes the best of all, and costs a step for each free extent of about that size.
     pub fn look_at(&mut self, tries: u32) {
         self.tries = tries.max(1);
         let bins = self.domains.iter_mut().flatten().chain(&mut self.spare);
         bins.for_each(|bins| bins.tries = self.tries);
     }
 
-    /// Takes `bytes` bytes, starting at a multiple of `align`, out of the free extents of `domain`.
+    /// Allocates `bytes` bytes, starting at a multiple of `align`, from the free extents of `domain`.
     ///
-    /// What is left over of the extent stays in the domain, with the extent's stamp. `None` if no extent of the
-    /// domain fits, or if `align` is no power of two. Zero bytes are served as one unit.
+    /// What is left of the extent stays in the domain, with the extent's stamp. `None` if no extent of the domain
+    /// fits, or if `align` is not a power of two. Zero bytes count as one unit.
     #[inline]
     pub fn allocate(&mut self, domain: Domain, bytes: u64, align: u64) -> Option<Chunk> {
         let fit = self.fit(bytes, align)?;
@@ -170,10 +173,11 @@ impl Tlsf {
         Some(self.extent(index))
     }
 
-    /// Gives a chunk back to `domain`, where it merges with its free neighbours of that domain at once.
+    /// Frees a chunk into `domain`, where it coalesces at once with its free neighbours of that domain.
     ///
-    /// `stamp` is for [`Tlsf::release_up_to`]: the merged extent carries the largest of its parts, and never less than
-    /// any other extent of the domain (so a stamp may be raised, never lowered). Ignored for [`Domain::SHARED`].
+    /// `stamp` is for [`Tlsf::release_up_to`]. The merged extent carries the largest stamp of its parts, and never
+    /// less than any other extent of the domain. So a stamp may be raised and is never lowered. It is ignored for
+    /// [`Domain::SHARED`].
     ///
     /// # Errors
     /// [`ExtentError::NotLive`] if the id names no live chunk; nothing is changed.
@@ -187,8 +191,8 @@ impl Tlsf {
         Ok(())
     }
 
-    /// Turns a live chunk into one for a request of `bytes` bytes; what is left over of it becomes a live chunk of
-    /// its own, without padding. Zero bytes keep one unit. The old id goes stale.
+    /// Splits a live chunk: its first part becomes a chunk for a request of `bytes` bytes, and the rest a live chunk
+    /// of its own, without padding. Zero bytes keep one unit. The old id goes stale.
     ///
     /// # Errors
     /// [`ExtentError::NotLive`] if the id names no live chunk, [`ExtentError::TooShort`] if the chunk does not hold
@@ -212,7 +216,8 @@ impl Tlsf {
         Ok((chunk, rest))
     }
 
-    /// Moves a free extent of `from` to `to`, where it merges with its free neighbours. It keeps its stamp.
+    /// Moves a free extent from domain `from` to domain `to`, where it coalesces with its free neighbours. It keeps
+    /// its stamp.
     ///
     /// # Errors
     /// [`ExtentError::NotFree`] if the id names no free extent of `from`; nothing is changed.
@@ -233,14 +238,14 @@ impl Tlsf {
         Ok(())
     }
 
-    /// Moves every extent of `domain` whose stamp is at most `stamp` to [`Domain::SHARED`]; returns their bytes.
+    /// Moves every extent of `domain` whose stamp is at most `stamp` to [`Domain::SHARED`]. Returns the bytes moved.
     ///
     /// Looks at what it moves and at one extent more. Does nothing for [`Domain::SHARED`] itself.
     pub fn release_up_to(&mut self, domain: Domain, stamp: u64) -> u64 {
         self.release_to(domain, stamp, Domain::SHARED)
     }
 
-    /// Forgets a domain that has nothing free, so that its bins can serve another. Unknown domains are fine.
+    /// Removes a domain that has nothing free, so that another can use its bins. Unknown domains are accepted.
     ///
     /// # Errors
     /// [`ExtentError::DomainNotEmpty`] with the bytes still free; nothing is changed.
@@ -267,19 +272,19 @@ impl Tlsf {
         1 << self.unit_bits
     }
 
-    /// Whether nothing is handed out.
+    /// Whether no chunk is handed out.
     #[must_use]
     pub fn is_unused(&self) -> bool {
         self.live_chunks == 0
     }
 
-    /// Whether everything is free in [`Domain::SHARED`]: nothing live, nothing awaited.
+    /// Whether everything is free in [`Domain::SHARED`]: nothing is live, and no other domain has anything.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.domain_usage(Domain::SHARED).bytes == self.capacity()
     }
 
-    /// The bytes of all ranges by what they are. Costs a step per domain.
+    /// What the bytes of all ranges are used for. Costs a step per domain.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let free: u64 = self
@@ -317,7 +322,7 @@ impl Tlsf {
         }
     }
 
-    /// Stamp of the extents of a domain that would be given up first, as [`Tlsf::domain_usage`] has it; `None` where
+    /// Stamp of the extents of a domain that would be released first, as in [`Tlsf::domain_usage`]. `None` where
     /// nothing is free, and for [`Domain::SHARED`].
     #[inline]
     #[must_use]
@@ -333,8 +338,8 @@ impl Tlsf {
         largest.map_or(0, |index| self.bytes(self.records.at(index).units))
     }
 
-    /// Of the free extents of a domain the smallest that has at least `bytes` bytes, else the largest; the lowest among
-    /// equals. Looks through two bins at most, to their ends.
+    /// The smallest free extent of a domain that has at least `bytes` bytes, or the largest if none has; the lowest
+    /// among equals. Looks through two bins at most, to their ends.
     #[must_use]
     pub fn nearest(&self, domain: Domain, bytes: u64) -> Option<Extent> {
         let enough = self.fit(bytes, 1).and_then(|fit| {
@@ -366,8 +371,8 @@ impl Tlsf {
             .flat_map(|span| self.walk(span.head, |records, index| records.at(index).next))
     }
 
-    /// The free extents of a domain other than [`Domain::SHARED`], in order of stamp, oldest first. None for
-    /// [`Domain::SHARED`], which has no such order: see [`Tlsf::extents`].
+    /// The free extents of a domain in order of stamp, oldest first. Empty for [`Domain::SHARED`], which has no such
+    /// order: see [`Tlsf::extents`].
     pub fn extents_by_stamp(&self, domain: Domain) -> impl Iterator<Item = Extent> + '_ {
         let oldest = self.oldest(domain).unwrap_or(NIL);
         self.walk(oldest, |records, index| records.order(index).next)

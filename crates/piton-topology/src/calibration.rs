@@ -27,9 +27,9 @@ use crate::router;
 /// What copies from one device to another were measured to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Bytes a second of a large copy, without what it takes to start.
+    /// The rate of a large copy, without the time to start it.
     pub bandwidth: BytesPerSec,
-    /// Time until the first byte, without what it takes to start a copy.
+    /// Time until the first byte, without the time to start the copy.
     pub latency: Nanos,
 }
 
@@ -39,27 +39,28 @@ pub struct Calibration {
     pairs: BTreeMap<(DeviceId, DeviceId), Measured>,
 }
 
-/// What was modelled of a pair, and what was measured.
+/// What the model says of a pair, and what was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Compared {
     /// Where from.
     pub from: DeviceId,
     /// Where to.
     pub to: DeviceId,
-    /// What the model promises, over no third device; `None` if it knows no way.
+    /// What the model promises, over no third device. `None` if it knows no route.
     pub modelled: Option<Measured>,
     /// What was measured.
     pub measured: Measured,
 }
 
 impl Calibration {
-    /// Nothing measured.
+    /// Makes an empty calibration.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes what copies from `from` to `to` reach; the last of several counts, and none of a device to itself or of rate zero.
+    /// Notes what copies from `from` to `to` reach. The last of several measurements of a pair counts. Measurements
+    /// of a device to itself, or of rate zero, are ignored.
     pub fn set(&mut self, from: DeviceId, to: DeviceId, measured: Measured) {
         if from != to && measured.bandwidth.get() > 0 {
             self.pairs.insert((from, to), measured);
@@ -126,7 +127,7 @@ impl Machine {
     /// The machine with measured rates and latencies in place of the modelled ones, for links that pairs were measured over.
     ///
     /// # Errors
-    /// [`BuildError`]: none in practice, since a machine that was built can be built again.
+    /// [`BuildError`]: never in practice, because a machine that was built can be built again.
     pub fn calibrated(&self, calibration: &Calibration) -> Result<Self, BuildError> {
         let ways = Ways::of(self, calibration);
         let mut widest: BTreeMap<(LinkId, NodeId), BytesPerSec> = BTreeMap::new();

@@ -8,7 +8,7 @@ use crate::id::DeviceId;
 use crate::quantity::Nanos;
 use crate::route::{Route, RouteKind};
 
-/// What was looked for and not found.
+/// A kind of route that was looked for and not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -21,7 +21,7 @@ pub enum Missing {
     HostMemory,
 }
 
-/// What became of a route that was considered.
+/// The verdict on a route that was considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -31,7 +31,7 @@ pub enum Verdict {
         /// How long the copy takes.
         time: Nanos,
     },
-    /// Another one is quicker.
+    /// Another route is quicker.
     Slower {
         /// How long the copy would take.
         time: Nanos,
@@ -49,7 +49,7 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Candidate<'r> {
-    /// A route there is.
+    /// A route that exists.
     Route {
         /// Source of the copy.
         from: DeviceId,

@@ -12,7 +12,7 @@ use crate::pci::PciAddress;
 
 pub use document::{AttributeError, HwlocError, MatrixError};
 
-/// A machine that cannot be.
+/// A description of a machine that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -146,7 +146,7 @@ pub enum BuildError {
     },
 }
 
-/// Something odd that was put right while a machine was built.
+/// Something odd in the input that was corrected while a machine was built.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -246,7 +246,7 @@ pub enum CaptureError {
         /// The version understood.
         supported: u32,
     },
-    /// Well formed, but no machine.
+    /// Well formed, but not a valid machine.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
@@ -361,7 +361,7 @@ pub enum ProbeError {
     Build(#[from] BuildError),
 }
 
-/// A question about routes that has no answer.
+/// Why a question about routes has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {

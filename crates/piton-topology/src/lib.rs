@@ -1,15 +1,41 @@
-//! A model of the machine: devices, links, distances, routes.
+//! A model of the machine: devices, links, distances and routes.
 //!
-//! A copy between two devices can take very different roads: a fast link between the two, a switch they
-//! share, the host bridge, or a stop in host memory. Which is best depends on how the machine is
-//! wired, on what the driver permits and on the size of the copy. This crate knows the first, is told
-//! the second, and answers for the third, each time with its reason. It is pure: apart from
-//! [`Machine::from_sysfs`] it touches nothing outside its arguments, and it never copies a byte itself.
+//! ```
+//! use piton_topology::{DeviceId, LinkKind, Machine, PeerAccess, RouteKind, Router};
 //!
-//! The idea is one graph. Devices, switches, host bridges and the memory of NUMA nodes are nodes; each
-//! link has a rate either way and a latency, all integers, so that the same machine gives the same
-//! answer everywhere. What vendors call `PIX`, `NODE` or `NV4` is read off the nearest path; a route is
-//! a path with its bottleneck and latency; the cost of a copy is launch, latency and bytes over the bottleneck.
+//! // Four devices in pairs. Two links join each pair; the pairs meet at the host.
+//! let machine = Machine::linked_pairs(4, LinkKind::Hccs, 2)?;
+//! let router = Router::new(&machine, &PeerAccess::all());
+//! let [a, b, c] = [0, 1, 2].map(DeviceId::new);
+//!
+//! let near = router.route(a, b, 1 << 20)?; // for a copy of 1 MiB
+//! assert_eq!(near.kind, RouteKind::Direct);
+//! let far = router.route(a, c, 1 << 20)?;
+//! assert_eq!(far.kind, RouteKind::HostBridge);
+//! assert!(router.duration(near, 1 << 20) < router.duration(far, 1 << 20));
+//! // Each route that was considered, with the reason why it was taken or not.
+//! for candidate in router.candidates(a, c, 1 << 20)? {
+//!     println!("{candidate}");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Problem
+//! A copy between two devices can take very different routes: a fast link between the two, a switch they share, the
+//! host bridge, or a stop in host memory. Which is best depends on how the machine is wired, on what the driver
+//! permits, and on the size of the copy. This crate knows the first, is told the second, and answers for the third,
+//! each time with its reason.
+//!
+//! # Idea
+//! There is one graph. Devices, switches, host bridges and the memory of NUMA nodes are nodes. Each link has a rate in
+//! each direction (bytes per second) and a latency (nanoseconds). All numbers are integers, so the same machine gives
+//! the same answer everywhere. What vendors call `PIX`, `NODE` or `NV4` is read off the nearest path. A route is a
+//! path with its bottleneck and latency; the time of a copy is launch, latency, and bytes over the bottleneck.
+//!
+//! # Guarantees
+//! - The crate is pure: apart from [`Machine::from_sysfs`] it touches nothing outside its arguments, never blocks, and
+//!   never copies a byte itself.
+//! - Malformed input is a typed error or a [`Warning`], never a panic.
 //!
 //! | I want to … | look at |
 //! |---|---|
@@ -29,8 +55,8 @@
 //! | split a large copy over several routes | [`StripePlanner`], [`Residual`] |
 //! | see it | [`svg`] |
 //!
-//! Not here: carrying copies out (`piton-transfer`), and what copies that share links make of each other
-//! (`piton-fluid`).
+//! # Not here
+//! Carrying copies out (`piton-transfer`), and what copies that share links make of each other (`piton-fluid`).
 
 #![forbid(unsafe_code)]
 

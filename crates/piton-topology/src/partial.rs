@@ -32,7 +32,7 @@ use crate::tool_matrix::ToolMatrix;
 
 pub use merge::{MergeError, Merged, merge};
 
-/// Who says something, the one to be believed first.
+/// Where a statement comes from; the most trusted origin first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Origin {
@@ -85,7 +85,7 @@ pub enum FabricEnd {
     Numbered(u16),
     /// The processors of a NUMA node.
     Numa(NumaId),
-    /// A switch of the fabric. Of one number are all that are one to whoever says it.
+    /// A switch of the fabric. Within one source, equal numbers mean the same switch.
     LinkSwitch(u16),
 }
 
@@ -104,7 +104,7 @@ pub struct FabricFact {
     pub latency: Option<Nanos>,
 }
 
-/// What a note is about.
+/// Which field of a function a note is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum MergedField {
@@ -139,9 +139,9 @@ pub struct Note {
     pub address: PciAddress,
     /// Which of its fields.
     pub field: MergedField,
-    /// Who said what was taken.
+    /// The origin of the value that was taken.
     pub origin: Origin,
-    /// The first who said something else.
+    /// The first origin that said something else.
     pub overruled: Option<Origin>,
 }
 
@@ -243,7 +243,7 @@ impl Machine {
     /// Devices that do not exist or were named before are passed over.
     ///
     /// # Errors
-    /// None in practice: a machine that was built can be built again.
+    /// Never in practice, because a machine that was built can be built again.
     pub fn with_devices_in_order(&self, devices: &[crate::DeviceId]) -> Result<Self, BuildError> {
         let mut order: Vec<crate::DeviceId> = Vec::with_capacity(self.device_count());
         for id in devices.iter().copied().chain(self.device_ids()) {

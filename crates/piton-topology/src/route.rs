@@ -35,8 +35,8 @@ pub enum RouteKind {
 }
 
 impl RouteKind {
-    /// Whether one end must be allowed to access the other's memory. Over a relay it need not: each half is
-    /// between other devices.
+    /// Whether one end must be allowed to access the other's memory. Over a relay this is not needed, because each
+    /// half is between other devices.
     #[must_use]
     pub const fn needs_peer_access(self) -> bool {
         matches!(self, Self::Direct | Self::Switch | Self::HostBridge)
@@ -61,14 +61,14 @@ impl fmt::Display for RouteKind {
 pub struct CostModel {
     /// Time to start one copy; a staged route starts two.
     pub launch: Nanos,
-    /// Time between two copies on one engine where the second was ready before the first had ended.
+    /// Time between two copies on one engine, if the second was ready before the first had ended.
     pub between: Nanos,
     /// Bytes a staged copy moves at a time: the second half starts when the first chunk is in.
     pub chunk_bytes: u64,
     /// Rate of a copy inside one device.
     pub local: BytesPerSec,
-    /// What a copy through host bridges gets of its narrowest link, in sixths; six where the rates of the links say it
-    /// already.
+    /// What a copy through host bridges gets of its narrowest link, in sixths. Six if the rates of the links already
+    /// account for it.
     pub host_bridge_sixths: u64,
 }
 
@@ -83,7 +83,8 @@ impl CostModel {
         }
     }
 
-    /// What a copy that runs at `rate` takes of each link on its way: more than that where it crosses host bridges.
+    /// What a copy that runs at `rate` takes of each link on its route: more than `rate` where it crosses host
+    /// bridges.
     #[must_use]
     pub fn occupied(&self, kind: RouteKind, rate: BytesPerSec) -> BytesPerSec {
         match kind {
@@ -119,12 +120,13 @@ pub(crate) fn as_list<S: Serializer>(links: &Arc<[LinkId]>, to: S) -> Result<S::
     links[..].serialize(to)
 }
 
-/// A way from one device to another, with what it can carry when nothing else uses it.
+/// A route from one device to another, with what it can carry when nothing else uses it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Route {
     /// What it passes through.
     pub kind: RouteKind,
-    /// Its links in order; into host memory and then out of it where it is staged. Empty if local.
+    /// Its links in order; for a staged route, those into host memory and then those out of it. Empty for a local
+    /// route.
     #[serde(serialize_with = "as_list")]
     pub hops: Arc<[LinkId]>,
     /// The least rate of any of its links.
@@ -137,7 +139,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// What a copy gets of it by default: the bottleneck, or less where it crosses host bridges.
+    /// What a copy gets by the default cost model: the bottleneck, or less where the route crosses host bridges.
     #[must_use]
     pub const fn rate(&self) -> BytesPerSec {
         match self.kind {

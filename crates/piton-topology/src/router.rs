@@ -61,19 +61,19 @@ pub struct Router {
 }
 
 impl Router {
-    /// Finds the routes of `machine`, copies costing what the table of defaults says.
+    /// Finds the routes of `machine`, with the default [`CostModel`].
     #[must_use]
     pub fn new(machine: &Machine, peers: &PeerAccess) -> Self {
         Self::with_costs(machine, peers, CostModel::default())
     }
 
-    /// Finds the routes of `machine`, copies costing what `costs` says.
+    /// Finds the routes of `machine`, with the given cost model.
     #[must_use]
     pub fn with_costs(machine: &Machine, peers: &PeerAccess, costs: CostModel) -> Self {
         Self::search(machine, peers, costs, None)
     }
 
-    /// As [`Router::with_costs`], with routes over one other device.
+    /// Like [`Router::with_costs`], with routes over one other device as well.
     #[must_use]
     pub fn with_relays(machine: &Machine, peers: &PeerAccess, costs: CostModel) -> Self {
         Self::search(machine, peers, costs, Some(&Relays::new(machine)))
@@ -112,7 +112,7 @@ impl Router {
         }
     }
 
-    /// The route on which `bytes` from `from` to `to` take the least time. Does not block or search.
+    /// The route on which a copy of `bytes` bytes from `from` to `to` takes the least time. Does not block or search.
     ///
     /// # Errors
     /// [`RouteError::UnknownDevice`], or [`RouteError::NoRoute`] if nothing usable joins the two.
@@ -123,11 +123,11 @@ impl Router {
             .ok_or(RouteError::NoRoute { from, to })
     }
 
-    /// Every route that was considered for this copy, with what became of it: the chosen one first,
-    /// then the usable ones by time, then the others.
+    /// Every route that was considered for this copy, with the verdict: the chosen one first, then the usable ones by
+    /// time, then the others.
     ///
     /// # Errors
-    /// [`RouteError::UnknownDevice`]. A pair that nothing joins is no error here: the answer says so.
+    /// [`RouteError::UnknownDevice`]. A pair that nothing joins is not an error here; the answer says so.
     pub fn candidates(
         &self,
         from: DeviceId,
@@ -154,7 +154,7 @@ impl Router {
         Ok(routes.chain(missing).collect())
     }
 
-    /// How long `bytes` take on `route` when nothing else uses it.
+    /// How long a copy of `bytes` bytes takes on `route` when nothing else uses it.
     #[must_use]
     pub fn duration(&self, route: &Route, bytes: u64) -> Nanos {
         route.duration(bytes, &self.costs)

@@ -44,7 +44,7 @@ pub use residual::Residual;
 /// How many times as long as for a relay the first chunk takes that stops in host memory.
 const HOST_CHUNKS: u64 = 2;
 
-/// Plans copies on one machine. Answers take a few microseconds and no lock.
+/// Plans copies on one machine. An answer takes a few microseconds and no lock.
 ///
 /// ```
 /// use piton_topology::{DeviceId, LinkKind, Machine, PeerAccess, Residual, StripeOptions, StripePlanner};
@@ -86,7 +86,7 @@ impl StripePlanner {
         }
     }
 
-    /// The most that all routes together carry from one device to another over what `residual` leaves.
+    /// The most that all routes together carry from one device to another over the free rates in `residual`.
     ///
     /// # Errors
     /// [`RouteError::UnknownDevice`].
@@ -105,11 +105,11 @@ impl StripePlanner {
         Ok(BytesPerSec::new(flow))
     }
 
-    /// How a copy of `bytes` should travel over what `residual` leaves.
+    /// How a copy of `bytes` bytes should travel over the free rates in `residual`.
     ///
     /// # Errors
-    /// [`RouteError::UnknownDevice`]; [`RouteError::NoRoute`] if nothing that peer access allows has room:
-    /// such a copy is staged.
+    /// [`RouteError::UnknownDevice`]; [`RouteError::NoRoute`] if no route that peer access allows has room. Stage
+    /// such a copy.
     pub fn plan(
         &self,
         from: DeviceId,
@@ -131,8 +131,9 @@ impl StripePlanner {
             .ok_or(RouteError::NoRoute { from, to })
     }
 
-    /// How copies of `bytes` each that run at once should share what `residual` leaves, so that the slowest is as fast
-    /// as can be, to within a few hundredths. Takes milliseconds. Peer access and engines are not looked at.
+    /// How copies of `bytes` bytes each that run at once should share the free rates in `residual`, so that the
+    /// slowest is as fast as possible, to within a few hundredths. Takes milliseconds. Ignores peer access and
+    /// engines.
     ///
     /// # Errors
     /// [`RouteError::UnknownDevice`]; [`RouteError::NoRoute`] for a pair that has no route with room, or is a

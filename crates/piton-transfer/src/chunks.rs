@@ -12,7 +12,7 @@
 use piton_topology::Nanos;
 use std::time::Duration;
 
-/// Bytes of a chunk at least, where there are so many.
+/// The fewest bytes of a chunk, if the part has that many.
 pub const LEAST_CHUNK_BYTES: u64 = 1 << 19;
 /// Bytes of a chunk at most, unless there would be too many of them.
 const LARGEST_CHUNK_BYTES: u64 = 8 << 20;

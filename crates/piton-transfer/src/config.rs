@@ -14,28 +14,28 @@ pub struct Roads<'a> {
     pub config: TransferConfig,
 }
 
-/// What of a copy is compared with its source.
+/// How much of a copy is compared with its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compared {
-    /// Nothing: links that were tried are trusted.
+    /// Nothing: links that were tried with a pattern are trusted. The default.
     #[default]
     Nothing,
-    /// So many places of 256 bytes of each part of a guarded copy. Finds links that went bad after they were tried, and not
-    /// every changed byte. At most half of what a queue holds, and 512: one submission reads them all, and whoever submits
-    /// must not wait for room.
+    /// This many places of 256 bytes in each part of a guarded copy. This finds links that went bad after they were
+    /// tried, but not every changed byte. At most half of what a queue holds, and at most 512: one submission reads
+    /// them all, and the submitter must not wait for room.
     Places(u32),
-    /// Every byte of every copy between two devices that is in no graph: no wrong byte is seen, as long as what reads
-    /// the two ends back reads right. Every copy is guarded, and every byte goes to the host twice: for machines that are
-    /// not trusted, at a fraction of their speed.
+    /// Every byte of every copy between two devices, except in graphs. No wrong byte is seen, as long as the two ends
+    /// are read back correctly. Every copy is guarded, and every byte goes to the host twice. Meant for machines that
+    /// are not trusted, at a fraction of their speed.
     Everything,
 }
 
 /// How copies between devices are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferConfig {
-    /// Copies of so many bytes and more are *guarded*: what fails on one way goes on over the next, and the stream
-    /// goes on behind all of it. That takes a host function, some tens of microseconds. A smaller one over trusted legs
-    /// that stops in no third device's memory fails with the stream.
+    /// Copies of at least this many bytes are *guarded*: what fails on one way goes on over the next, and the stream
+    /// goes on after all of it. That takes a host function, some tens of microseconds. A smaller copy over trusted
+    /// legs that stops in no third device's memory fails with the stream. 1 MiB by default.
     pub guarded_bytes: u64,
     /// Whether bytes may stop in the memory of a third device.
     pub relays: bool,
@@ -43,25 +43,28 @@ pub struct TransferConfig {
     pub stripes: bool,
     /// Whether a pattern must come over a leg unchanged before anything is entrusted to it.
     pub verifies_peers: bool,
-    /// What of a copy is read back from both ends and compared when it has arrived; a part that differs counts as lost. Nothing
-    /// by default: it takes two lanes a part.
+    /// How much of a copy is read back from both ends and compared when it has arrived. A part that differs counts as
+    /// lost. Nothing by default, because it takes two lanes per part.
     pub compared: Compared,
-    /// A copy that takes so many times what was predicted is overdue.
+    /// A copy that takes this many times what was predicted is overdue. 4 by default.
     pub deadline_factor: u32,
-    /// No copy is overdue before this, since predictions of short ones are poor. A millisecond at least.
+    /// No copy is overdue before this time, because predictions of short ones are poor. At least a millisecond; 2 s
+    /// by default.
     pub least_deadline: Duration,
-    /// Whether a thread of its own looks for copies that are overdue, a few times in each `least_deadline` while any are
-    /// under way. Without it somebody is to [look](crate::Transfers::check). Of no use in virtual time, which it cannot see.
+    /// Whether a thread of its own looks for overdue copies, a few times in each `least_deadline` while any are under
+    /// way. Without it, call [`Transfers::check`](crate::Transfers::check). It is of no use in virtual time, which it
+    /// cannot see.
     pub oversees: bool,
-    /// A copy over several ways that should take longer is planned anew each time so much of it is done, so that it leaves
-    /// links to copies that came since and takes those that others left.
+    /// A copy over several ways that should take longer than this is planned anew each time that much of it is done.
+    /// So it leaves links to copies that came since, and takes those that others left. 8 ms by default.
     pub installment: Duration,
     /// What copies cost beside the time on the wire.
     pub costs: CostModel,
-    /// The engines of each device for copies to others, where they are few: a copy then takes no more ways than a device has
-    /// engines, and longer chunks, as each has an engine to itself. `None` where there are as many as anybody wants.
+    /// The copy engines that each device has for copies to others, where they are few. A copy then takes no more ways
+    /// than a device has engines, and longer chunks, because each has an engine to itself. `None` means any number.
     pub engines: Option<CopyEngines>,
-    /// Bytes of a device's memory that copies of others take at once at most; a mebibyte in any case.
+    /// The most bytes of a device's memory that copies between other devices take at once; a mebibyte in any case.
+    /// 256 MiB by default.
     pub relay_bytes: u64,
 }
 
@@ -85,9 +88,9 @@ impl Default for TransferConfig {
 }
 
 impl TransferConfig {
-    /// As the default, one way at a time and over no third device, and with no thread that looks for what hangs: for devices
-    /// whose links are no faster than one of them alone and whose times nobody can predict, as simulated ones are in real
-    /// time, whose links are all this machine's memory.
+    /// Like the default, but with one way at a time, over no third device, and without a thread that looks for copies
+    /// that hang. Meant for devices whose links together are no faster than one alone and whose times cannot be
+    /// predicted, such as simulated ones in real time, whose links are all this machine's memory.
     pub fn one_way() -> Self {
         Self {
             relays: false,
@@ -97,7 +100,8 @@ impl TransferConfig {
         }
     }
 
-    /// One command a copy over one way, nothing tried before and nothing guarded: what is measured is the way itself.
+    /// One command per copy over one way, nothing tried before and nothing guarded, so that a measurement sees the
+    /// way itself.
     pub fn measuring() -> Self {
         Self {
             guarded_bytes: u64::MAX,

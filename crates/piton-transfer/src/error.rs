@@ -11,7 +11,7 @@ use thiserror::Error;
 #[non_exhaustive]
 #[derive(Debug, Error)]
 pub enum TransferError {
-    /// A device that is not of this runtime.
+    /// A device that does not belong to this runtime.
     #[error("{device} is not one of the runtime's {devices} devices")]
     UnknownDevice {
         /// The device named.
@@ -44,8 +44,8 @@ pub enum TransferError {
         /// Bytes of the range.
         bytes: u64,
     },
-    /// A copy in a capture that is more than one command: bytes stop on the way, and what carries them on belongs to
-    /// no graph.
+    /// A copy in a capture that takes more than one command: its bytes stop on the way, and what carries them on
+    /// cannot be part of a graph.
     #[error("a copy from {from} to {to} stops on the way and cannot be captured")]
     NotInCapture {
         /// Where from.
@@ -53,7 +53,7 @@ pub enum TransferError {
         /// Where to.
         to: DeviceId,
     },
-    /// Copies of others have as much of a device's memory as they may.
+    /// Copies between other devices already use as much of a device's memory as they may.
     #[error("copies that stop on {device} have {lent} bytes of it; {bytes} more exceed {limit}")]
     RelayBudget {
         /// The device.
@@ -73,7 +73,7 @@ pub enum TransferError {
         /// The most there is, on the device whose queues hold least.
         most: u32,
     },
-    /// A least deadline at which every copy is overdue before anybody looks.
+    /// A least deadline so short that every copy would be overdue before anybody looks.
     #[error("a least deadline of {given:?}; it may be {least:?} or more")]
     LeastDeadline {
         /// What was asked for.
@@ -89,7 +89,7 @@ pub enum TransferError {
         /// The most there is.
         most: u16,
     },
-    /// It failed on every way there was.
+    /// The copy failed on every way there was.
     #[error("a copy from {from} to {to} was given up after {rounds} tries")]
     GivenUp {
         /// Where from.

@@ -7,7 +7,7 @@ use piton_sync::Mutex;
 use piton_topology::{LinkId, LinkKind, Machine};
 use std::collections::VecDeque;
 
-/// Incidents that are kept; of more, the oldest go.
+/// How many incidents are kept; the oldest go first.
 pub const KEPT_INCIDENTS: usize = 256;
 
 /// Why a leg is not trusted, or was given up.
@@ -16,25 +16,25 @@ pub const KEPT_INCIDENTS: usize = 256;
 pub enum Reason {
     /// A command on it failed.
     Failed(ErrorKind),
-    /// It took more than its deadline. In nanoseconds.
+    /// It took longer than its deadline. Times are in nanoseconds.
     Overdue {
-        /// What it should have taken.
+        /// The time it should have taken.
         predicted_ns: u64,
-        /// What it may take at most.
+        /// The most it may take.
         deadline_ns: u64,
     },
-    /// A pattern came over it changed: so many bytes of how many.
+    /// A pattern that was sent over it arrived changed.
     Corrupted {
         /// Bytes that were wrong.
         wrong: u64,
         /// Bytes of the pattern.
         bytes: u64,
     },
-    /// Bytes of a copy that were looked at came over it changed.
+    /// Bytes of a copy that were compared arrived changed.
     Changed {
         /// Bytes that were wrong.
         wrong: u64,
-        /// Bytes that were looked at.
+        /// Bytes that were compared.
         bytes: u64,
     },
 }
@@ -99,7 +99,7 @@ pub struct Incident {
     pub links: Box<[NamedLink]>,
     /// What.
     pub reason: Reason,
-    /// Whether copies keep off it from now on, both ways.
+    /// Whether copies avoid the leg from now on, in both directions.
     pub is_quarantined: bool,
 }
 

@@ -1,17 +1,60 @@
-//! Carries copies between devices out, along the routes the topology chooses.
+//! Carries copies between devices out, along the routes that the topology chooses.
 //!
-//! # The problem
-//! Two devices may reach each other over a link of their own, through switches, through the host's bridges, or
-//! not at all. Links fail, hang, and are granted by drivers that then lose what is written over them. Who wants bytes
-//! moved should not have to know.
+//! ```
+//! use piton_driver::PeerAddress;
+//! use piton_stream::{Stream, Streams};
+//! use piton_topology::{Machine, PeerAccess};
+//! use piton_transfer::{Roads, TransferConfig, TransferDevice, TransferError, Transfers};
 //!
-//! # The idea
-//! A copy is carried over one *way* or over several at once; a way is a chain of *legs*, each from one memory to the
-//! next: straight to the other device, over another device's memory, or over page-locked host memory, in chunks
-//! where there are several legs. A copy that must not fail with its way is *guarded*: its parts run on streams of the engine's own,
-//! and the program's stream waits at a *gate* that opens when every byte has arrived. When all lanes of a round have
-//! ended, the last one to end settles it: what has not arrived goes on over another way. So a copy is in stream
-//! order, holds no host thread, and is never seen in part.
+//! /// Copies 64 MiB in the order of `stream` and waits for nothing.
+//! fn copy_64_mib(
+//!     streams: &Streams,
+//!     stream: &Stream,
+//!     devices: &[TransferDevice],
+//!     (machine, peers): (&Machine, &PeerAccess),
+//!     (dst, src): (PeerAddress, PeerAddress),
+//! ) -> Result<(), TransferError> {
+//!     let config = TransferConfig::default();
+//!     let transfers = Transfers::new(streams, Roads { machine, peers, config }, devices)?;
+//!     // SAFETY: both ranges are live, and used in the order of `stream` only, until `submitted` has ended.
+//!     let carried = unsafe { transfers.copy(stream, dst, src, 64 << 20) };
+//!     carried.result?;
+//!     for used in transfers.routes() {
+//!         println!("{} bytes from {:?} to {:?}: {}", used.bytes, used.from, used.to, used.kind);
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Safe code uses the facade's `Stream::copy_peer`, which is built on this.
+//!
+//! # Problem
+//! Two devices may reach each other over a link of their own, through switches, through the host's bridges, or not at
+//! all. Links fail, hang, and are granted by drivers that then lose what is written over them. A program that wants
+//! bytes moved should not have to know.
+//!
+//! # Idea
+//! A copy is carried over one *way*, or over several at once. A way is a chain of *legs*, each from one memory to the
+//! next: straight to the other device, over another device's memory, or over page-locked host memory. With several
+//! legs it is carried in chunks.
+//!
+//! A copy that must not fail with its way is *guarded*. Its parts run on streams of the engine's own, and the
+//! program's stream waits at a *gate* that opens when every byte has arrived. When all lanes of a round have ended,
+//! the last one to end settles the round: what has not arrived goes on over another way. So a copy is in stream order,
+//! holds no host thread, and is never seen in part.
+//!
+//! # Guarantees
+//! - [`Carried::submitted`] covers everything that was submitted, or will be, so no memory is given up too early.
+//! - Nothing goes over a device in error, nor over a leg between devices that has not been tried with a pattern.
+//! - A leg that failed is given up for every copy, in both directions, and this is reported once with the names of its
+//!   links.
+//! - A copy over several ways that takes long is planned anew on its way, as links become free and are taken.
+//! - Memory on the way is at most [`STAGING_CHUNKS`] chunks per leg. A chunk has at least [`LEAST_CHUNK_BYTES`] or
+//!   what takes 20 microseconds, and at most 4 MiB or a 320th of the part.
+//! - No wrong byte is seen where [everything is compared](Compared::Everything). By default, links that were tried are
+//!   trusted.
+//! - A copy on a more urgent stream comes first; a copy that has waited for long becomes more urgent. Copies on
+//!   streams of one priority share links by their [weights](CopyWeight).
 //!
 //! | I want to … | take |
 //! |---|---|
@@ -22,20 +65,8 @@
 //! | know what went wrong on the way | [`Transfers::incidents`], [`Incident`] |
 //! | end copies that hang | [`TransferConfig::oversees`], [`Transfers::check`] |
 //!
-//! # Guarantees
-//! - What was submitted, or will be, is covered by [`Carried::submitted`], so that no memory is given up too early.
-//! - Nothing goes over a device in error, nor over a leg between devices that has not been tried with a pattern.
-//! - A leg that failed is given up for every copy, both ways, and that is said once with the names of its links.
-//! - A copy over several ways that takes long is planned anew on its way, as links become free and are taken.
-//! - Memory on the way is at most [`STAGING_CHUNKS`] chunks a leg, of [`LEAST_CHUNK_BYTES`] or what takes 20 microseconds, up
-//!   to 4 MiB or a 320th of the part.
-//!
-//! - No wrong byte is seen where [everything is compared](Compared::Everything). By default links that were tried are trusted.
-//! - What a copy on a more urgent stream can use, one on a less urgent stream does not get; but one that has waited for long
-//!   becomes more urgent. Copies on streams of one priority share links by their [weights](CopyWeight).
-//!
 //! # Not here
-//! Checksums: what is compared is read back, since no two kinds of device have the same kernels.
+//! Checksums: what is compared is read back, because no two kinds of device have the same kernels.
 
 mod book;
 mod carrier;

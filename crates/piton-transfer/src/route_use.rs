@@ -19,9 +19,9 @@ pub struct RouteUse {
     pub relays: Box<[DeviceId]>,
     /// The links of the model that it crosses, in order.
     pub links: Arc<[LinkId]>,
-    /// How many copies and parts of copies arrived by it, or were submitted where nobody watches them.
+    /// How many copies and parts of copies arrived by this way; unguarded ones count when they are submitted.
     pub copies: u64,
-    /// How many bytes in all.
+    /// How many bytes they carried in all.
     pub bytes: u64,
 }
 

@@ -29,14 +29,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What became of a copy.
+/// The result of submitting a copy.
 #[must_use = "what was submitted uses the memory, whatever the result"]
 #[derive(Debug)]
 pub struct Carried {
-    /// Where everything that was submitted, or will be for this copy, has ended. Covers both ends' memory, also where
-    /// `result` is an error.
+    /// Reached when everything that was submitted, or will be, for this copy has ended. Keep the memory of both ends
+    /// until then, also where `result` is an error.
     pub submitted: Frontier,
-    /// Whether the copy was submitted.
+    /// Whether the copy was submitted, or why not.
     pub result: Result<(), TransferError>,
 }
 
@@ -55,8 +55,8 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// Copies between `devices`, whose place in the list is their id and their place in the machine. Peer access is enabled
-    /// wherever the driver allows it.
+    /// Sets up copies between `devices`. A device's place in the list must be its id and its place in the machine.
+    /// Enables peer access wherever the driver allows it.
     ///
     /// # Errors
     /// [`TopologyMismatch`](TransferError::TopologyMismatch) if the machine has fewer devices;
@@ -115,11 +115,12 @@ impl Transfers {
 
     /// Copies `bytes` bytes from `src` to `dst`, in the order of `stream`, which is on one of the two devices.
     ///
-    /// Large copies, those that stop in a third device, and the first over each leg are *guarded*: a way that fails or
-    /// hangs is given up and the copy goes on over the next; only when every byte has arrived does the stream go on. Others
-    /// fail as the stream's own commands do: one command where the devices reach each other, and where the bytes
-    /// stop in host memory the stream waits for those that carry them. No thread is held; blocks at most where a device
-    /// refuses the same call twice.
+    /// Large copies, those that stop in a third device, and the first over each leg are *guarded*: a way that fails
+    /// or hangs is given up, the copy goes on over the next, and the stream goes on only when every byte has arrived.
+    /// Other copies fail as the stream's own commands do. They are one command where the devices reach each other;
+    /// where the bytes stop in host memory, the stream waits for the commands that carry them.
+    ///
+    /// The call submits and returns; no thread is held. It blocks at most where a device refuses the same call twice.
     ///
     /// # Safety
     /// Both ranges are live memory of their devices until everything in [`Carried::submitted`] has ended; nothing
@@ -136,12 +137,13 @@ impl Transfers {
         unsafe { self.copy_weighing(stream, dst, src, bytes, CopyWeight::ONE) }
     }
 
-    /// As [`copy`](Self::copy); of links that copies of one class share it gets as much as it weighs beside them, and on others'
-    /// ways what is left of those. Only guarded copies weigh more than one: one command is as good as another. Where devices
-    /// have [few engines](crate::TransferConfig::engines) a copy weighs no more than there are.
+    /// Like [`copy`](Self::copy), with a weight: of links that copies of one class share, each gets a share in
+    /// proportion to its weight. On the ways of other copies it gets what they leave. Only guarded copies can weigh
+    /// more than one, because single commands share links evenly. Where devices have
+    /// [few engines](crate::TransferConfig::engines), a copy weighs no more than there are engines.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`copy`](Self::copy).
     #[track_caller]
     pub unsafe fn copy_weighing(
         &self,
@@ -171,30 +173,31 @@ impl Transfers {
         unsafe { self.guarded(stream, (dst, src), bytes, weight) }
     }
 
-    /// What was carried which way so far.
+    /// How much was carried over each way so far.
     pub fn routes(&self) -> Vec<RouteUse> {
         self.engine.uses.all()
     }
 
-    /// What has gone wrong on the way, the last [`KEPT_INCIDENTS`](crate::KEPT_INCIDENTS) of it, oldest first.
+    /// The last [`KEPT_INCIDENTS`](crate::KEPT_INCIDENTS) incidents, oldest first.
     pub fn incidents(&self) -> Vec<Incident> {
         self.engine.plans.incidents()
     }
 
-    /// Ends copies that hang: what is overdue at `now` is aborted, and goes on over another way; says how many lanes
-    /// were. A copy's time counts from the first check at which it has begun, so this is to be called now and then: by the
-    /// thread that [`TransferConfig::oversees`](crate::TransferConfig::oversees) asks for, or by whoever minds, as a
-    /// watchdog's `check` is. Does not block.
+    /// Ends copies that hang: what is overdue at `now` is aborted, and goes on over another way. Returns how many
+    /// lanes were aborted. Does not block.
+    ///
+    /// The time of a copy counts from the first check at which it has begun, so call this from time to time. The
+    /// thread that [`TransferConfig::oversees`](crate::TransferConfig::oversees) asks for does so.
     pub fn check(&self, now: Instant) -> usize {
         self.engine.check(now)
     }
 
-    /// How many guarded copies are not settled.
+    /// The number of guarded copies that are not settled.
     pub fn under_way(&self) -> usize {
         self.engine.active.count() + self.engine.plans.waiting()
     }
 
-    /// Gives back the memory that relays keep for later copies, and the streams that staged ones do.
+    /// Frees the memory that relays keep for later copies, and the streams that staged copies keep.
     pub fn trim(&self) {
         self.engine.companions.clear();
         for end in self.engine.ends.iter() {
@@ -202,7 +205,7 @@ impl Transfers {
         }
     }
 
-    /// The routes as the driver allows them, whatever has gone wrong since.
+    /// The routes that the driver allows, whatever has failed since.
     pub fn router(&self) -> &Router {
         self.engine.plans.router()
     }

@@ -2,7 +2,8 @@
 
 use crate::TransferError;
 
-/// Of copies of one class that share a link, one that weighs three gets three times what one that weighs one does.
+/// The weight of a copy. Of copies of one class that share a link, one of weight three gets three times what one of
+/// weight one gets.
 ///
 /// ```
 /// use piton_transfer::CopyWeight;
@@ -15,15 +16,16 @@ use crate::TransferError;
 pub struct CopyWeight(u16);
 
 impl CopyWeight {
-    /// What copies weigh for which nothing is said.
+    /// The weight of copies for which no weight is given.
     pub const ONE: Self = Self(1);
-    /// The most a copy may weigh: links divide evenly among commands, and a leg has no more than twice as many under way.
+    /// The largest weight. Links divide evenly among commands, and a leg has at most twice as many commands under
+    /// way.
     pub const MOST: Self = Self(8);
 
     /// A weight from 1 to [`MOST`](Self::MOST).
     ///
     /// # Errors
-    /// [`TransferError::Weight`] for any other: a copy that weighs nothing would never end.
+    /// [`TransferError::Weight`] for any other. A copy of weight zero would never end.
     pub const fn new(weight: u16) -> Result<Self, TransferError> {
         let most = Self::MOST.0;
         if weight == 0 || weight > most {

@@ -1,9 +1,30 @@
-//! piton: a host-side runtime for heterogeneous accelerators.
+//! piton is a host-side runtime for heterogeneous accelerators.
 //!
-//! The layer between a compute-graph engine and a device driver: it pools device memory, pools page-locked host
-//! memory, runs prioritised streams over hardware queues, and routes copies between devices by topology.
-//! It runs anywhere on simulated devices, and on real drivers behind the same contract. A [`Runtime`] opens the devices of one
+//! It is the layer between a compute-graph engine and a device driver: it pools device memory and page-locked host
+//! memory, runs prioritised streams over hardware queues, and routes copies between devices by topology. It runs
+//! anywhere on simulated devices, and on real drivers behind the same contract. A [`Runtime`] opens the devices of one
 //! driver; everything else is made from it.
+//!
+//! ```
+//! use piton::Runtime;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let runtime = Runtime::simulated(2)?; // two devices; a real driver takes the same calls
+//! let stream = runtime.device(0)?.stream("main")?;
+//! let mut x = stream.allocate::<f32>(1024)?;
+//! stream.write(&mut x, &[2.0; 1024])?;
+//!
+//! // On another device. The copy takes the best route, and starts once `x` has been written.
+//! let other = runtime.device(1)?.stream("other")?;
+//! let mut y = other.allocate::<f32>(1024)?;
+//! other.copy_peer(&x, &mut y)?;
+//! drop(x); // freed in stream order: after the copy that reads it
+//! assert_eq!(other.read(&y)?, vec![2.0; 1024]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A kernel, and two streams that need no event between them:
 //!
 //! ```
 //! use piton::{Grid, Runtime, sim};
@@ -25,13 +46,13 @@
 //!     Ok(())
 //! });
 //!
-//! let runtime = Runtime::simulated(2)?;
+//! let runtime = Runtime::simulated(1)?;
 //! runtime.register(sim::SimModule::new("vector").with(saxpy))?;
 //! let device = runtime.device(0)?;
 //! let saxpy = device.load("vector")?.kernel("saxpy")?;
 //!
-//! // Two streams. The host waits for nothing before `read`, and no event is needed: the buffers remember
-//! // who uses them, so `compute` starts when `upload` has written `x` and `y`.
+//! // Two streams. The host waits for nothing before `read`, and no event is needed: buffers remember who uses
+//! // them, so the kernel on `compute` starts once `upload` has written `x` and `y`.
 //! let (upload, compute) = (device.stream("upload")?, device.stream("compute")?);
 //! let mut x = upload.allocate::<f32>(1024)?;
 //! let mut y = upload.allocate::<f32>(1024)?;
@@ -40,17 +61,11 @@
 //! compute.launch(&saxpy, Grid::linear(4)).write(&mut y).read(&x).value(3.0_f32).submit()?;
 //! drop(x); // freed in stream order: after the kernel that reads it
 //! assert_eq!(compute.read(&y)?, vec![7.0; 1024]);
-//!
-//! // The result moves to another device by the best route between the two.
-//! let other = runtime.device(1)?.stream("other")?;
-//! let mut copy = other.allocate::<f32>(1024)?;
-//! other.copy_peer(&y, &mut copy)?;
-//! assert_eq!(other.read(&copy)?, vec![7.0; 1024]);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Streams can wait for values in device memory, and a watchdog reports and ends work that hangs:
+//! A stream can wait for a value in device memory. A watchdog reports work that hangs, and ends it:
 //!
 //! ```
 //! use piton::{Comparison, OnExpiry, Runtime};
@@ -118,14 +133,15 @@
 //! | have something of a crate below that is not re-exported | [`crates`] |
 //!
 //! # Guarantees
-//! Safe code cannot free, reuse, move or read memory while work still uses it, cannot let two streams race over a
-//! buffer, and cannot lose device work: buffers remember who uses them, and host memory moves into the copies that use
-//! it. Bad input of any kind is a typed error that names the value and the limit. This crate has no unsafe code;
-//! `docs/unsafe.md` lists where in piton there is some, and why.
+//! - Safe code cannot free, reuse, move or read memory while work still uses it, and cannot let two streams race over a
+//!   buffer: buffers remember who uses them, and host memory moves into the copies that use it.
+//! - Dropping anything never blocks and loses no device work.
+//! - Bad input is a typed error that names the value and the limit.
+//! - This crate has no unsafe code. `docs/unsafe.md` lists where piton has some, and why.
 //!
 //! # Not here
-//! Operators, graphs of tensors, automatic differentiation: they belong to the engine on top. Each part of piton can also be used
-//! by itself: `piton-alloc`, `piton-pinned`, `piton-stream`, `piton-topology` and the others are crates of their own.
+//! Operators, tensor graphs and automatic differentiation belong to the engine on top. Each part of piton can also be
+//! used by itself: `piton-alloc`, `piton-pinned`, `piton-stream`, `piton-topology` and the others are crates of their own.
 
 #![forbid(unsafe_code)]
 

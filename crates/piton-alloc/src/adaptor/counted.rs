@@ -1,4 +1,4 @@
-//! Counts of what passes by.
+//! Counts of the requests that pass through.
 
 use piton_sync::atomic::{AtomicU64, Ordering};
 use piton_timeline::Frontier;
@@ -27,7 +27,8 @@ pub struct RequestCounts {
     pub by_size: [u64; SIZE_BUCKETS],
 }
 
-/// A pool that counts what is asked of it. Shared counters: a few nanoseconds a call, more where many threads allocate.
+/// A pool that counts the requests made to it. The counters are shared: a call takes a few nanoseconds more, and more
+/// than that where many threads allocate.
 #[derive(Debug)]
 pub struct Counted<P> {
     pool: P,
@@ -39,7 +40,7 @@ pub struct Counted<P> {
 }
 
 impl<P: MemoryPool> Counted<P> {
-    /// Counts what is asked of `pool` from now on.
+    /// Wraps `pool` and counts requests from now on.
     pub fn new(pool: P) -> Self {
         Self {
             pool,
@@ -51,7 +52,7 @@ impl<P: MemoryPool> Counted<P> {
         }
     }
 
-    /// The counts now. Each is exact; while other threads allocate they need not be of one moment.
+    /// The counts now. Each is exact, but while other threads allocate they need not belong to one moment.
     pub fn counts(&self) -> RequestCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         RequestCounts {

@@ -12,17 +12,17 @@ use crate::request::Request;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailWhen {
-    /// This one, and no other. 0: none.
+    /// Only the request with this number. 0: none.
     Nth(u64),
-    /// Each whose number is a multiple of this. 0: none.
+    /// Each request whose number is a multiple of this. 0: none.
     Every(u64),
-    /// Each of so many bytes or more.
+    /// Each request of at least this many bytes.
     AtLeast(u64),
-    /// About so many in a thousand, the same ones for the same seed.
+    /// About this many in a thousand; the same ones for the same seed.
     PerThousand {
         /// Of a thousand.
         share: u32,
-        /// Another seed, other requests.
+        /// Another seed chooses other requests.
         seed: u64,
     },
 }
@@ -49,7 +49,7 @@ fn mixed(number: u64) -> u64 {
     state ^ (state >> 31)
 }
 
-/// A pool some of whose requests fail with [`AllocError::Injected`], without its being asked.
+/// A pool some of whose requests fail on purpose with [`AllocError::Injected`], without reaching the pool inside.
 #[derive(Debug)]
 pub struct Failing<P> {
     pool: P,
@@ -58,7 +58,7 @@ pub struct Failing<P> {
 }
 
 impl<P: MemoryPool> Failing<P> {
-    /// `pool`, but for the requests that fail.
+    /// Wraps `pool`; requests fail as `when` says.
     pub fn new(pool: P, when: FailWhen) -> Self {
         Self {
             pool,

@@ -1,4 +1,4 @@
-//! A bound on what is used through one door of a pool.
+//! A limit on the bytes in use through one adaptor.
 
 use piton_timeline::Frontier;
 
@@ -8,9 +8,9 @@ use crate::allocation::Allocation;
 use crate::error::{AllocError, FreeError};
 use crate::request::Request;
 
-/// A pool of which at most so many bytes may be in use at once, counted as they were asked for.
+/// A pool with a limit on the bytes in use at once, counted as they were asked for.
 ///
-/// Other doors to the same pool (an [`Arc`](std::sync::Arc) of it) are not counted here.
+/// Requests that reach the same pool another way (through an [`Arc`](std::sync::Arc) of it) are not counted here.
 #[derive(Debug)]
 pub struct Limited<P> {
     pool: P,
@@ -18,7 +18,7 @@ pub struct Limited<P> {
 }
 
 impl<P: MemoryPool> Limited<P> {
-    /// At most `limit` bytes of `pool`. A limit of 0 refuses everything.
+    /// Wraps `pool`, with at most `limit` bytes in use. A limit of 0 refuses everything.
     pub fn new(pool: P, limit: u64) -> Self {
         Self {
             pool,

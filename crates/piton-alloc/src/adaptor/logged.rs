@@ -1,4 +1,4 @@
-//! What was asked of a pool, written down so that `piton replay` can ask it again.
+//! A log of a pool's requests, which `piton replay` can play again.
 //!
 //! # Format
 //! Lines of CSV without a header: `a,<id>,<bytes>,<stream>` for an allocation, `u,<id>,<stream>` for a last use on another
@@ -24,10 +24,10 @@ use crate::allocation::{Allocation, PoolId};
 use crate::error::{AllocError, FreeError};
 use crate::request::Request;
 
-/// A pool that writes a trace of what is allocated and freed.
+/// A pool that writes a trace of allocations and frees, for `piton replay`.
 ///
-/// Writing blocks as the writer does: give it a [`BufWriter`](io::BufWriter). When writing fails the log ends there,
-/// the pool goes on, and [`Logged::finish`] says so.
+/// Writing blocks as the writer does, so give it a [`BufWriter`](io::BufWriter). When writing fails, the log ends
+/// there, the pool goes on, and [`Logged::finish`] reports the error.
 pub struct Logged<P, W> {
     pool: P,
     log: Mutex<Log<W>>,
@@ -51,7 +51,7 @@ impl<P: fmt::Debug, W> fmt::Debug for Logged<P, W> {
 }
 
 impl<P: MemoryPool, W: Write + Send> Logged<P, W> {
-    /// Writes to `writer` what is asked of `pool` from now on.
+    /// Wraps `pool` and writes its requests to `writer` from now on.
     pub fn new(pool: P, writer: W) -> Self {
         Self {
             pool,
@@ -68,7 +68,7 @@ impl<P: MemoryPool, W: Write + Send> Logged<P, W> {
     /// Ends the log and returns the pool and the writer, flushed.
     ///
     /// # Errors
-    /// The first error of the writer; what was written before is a trace, but for its last line.
+    /// The first error of the writer. What was written before is a valid trace, except for its last line.
     pub fn finish(self) -> io::Result<(P, W)> {
         let mut log = self.log.into_inner();
         if let Some(error) = log.error {

@@ -1,8 +1,9 @@
-//! Bytes in use, and how many may be.
+//! Bytes in use, with a limit.
 //!
 //! # Protocol
-//! `in_use` is changed by single read-modify-writes: a charge that would pass the limit changes nothing, so at no moment
-//! are more than `limit` bytes in use, whoever charges at once. `peak` and `allocations` follow, and order nothing.
+//! `in_use` is changed by single read-modify-writes. A charge that would exceed the limit changes nothing, so at no
+//! moment are more than `limit` bytes in use, however many threads charge at once. `peak` and `allocations` follow,
+//! and order nothing.
 
 use piton_sync::atomic::{AtomicU64, Ordering};
 use piton_timeline::Frontier;
@@ -12,7 +13,7 @@ use crate::allocation::Allocation;
 use crate::error::{AllocError, FreeError};
 use crate::request::Request;
 
-/// What some part of a program uses of a pool now.
+/// What part of a program uses of a pool at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes asked for by allocations in use.

@@ -1,4 +1,4 @@
-//! Who uses the memory, by tag, and how much each may.
+//! Bytes in use by tag, with a limit for each.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::request::Request;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u32);
 
-/// A pool that knows what each tag uses of it, and keeps each within its limit.
+/// A pool that counts what each tag uses of it, and keeps each tag within its limit.
 ///
-/// Requests with no tag, or with one that was not named when the adaptor was made, are counted together and not
-/// limited: a library may tag its requests without its user's knowing.
+/// Requests without a tag, or with a tag that was not named when the adaptor was made, are counted together and not
+/// limited: a library may tag its requests without its user knowing.
 #[derive(Debug)]
 pub struct Tagged<P> {
     pool: P,
@@ -27,8 +27,8 @@ pub struct Tagged<P> {
 }
 
 impl<P: MemoryPool> Tagged<P> {
-    /// Counts the tags named, each with the most bytes that may be in use for it (`u64::MAX`: count only). Of a tag that
-    /// is named twice the last limit holds.
+    /// Wraps `pool` and counts the named tags, each with the most bytes that may be in use for it (`u64::MAX`: count
+    /// only). If a tag is named twice, the last limit holds.
     pub fn new(pool: P, limits: impl IntoIterator<Item = (Tag, u64)>) -> Self {
         let quotas = limits
             .into_iter()
@@ -50,7 +50,7 @@ impl<P: MemoryPool> Tagged<P> {
         self.quotas.iter().map(|(tag, quota)| (*tag, quota.usage()))
     }
 
-    /// What is in use for no tag, or one that was not named.
+    /// What is in use without a tag, or for tags that were not named.
     pub fn other_usage(&self) -> Usage {
         self.others.usage()
     }

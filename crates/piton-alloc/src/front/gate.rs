@@ -1,10 +1,11 @@
-//! Who may touch a front: one at a time, in and out for the price of one exchange.
+//! Access to a front: one thread at a time, entering by one exchange and leaving by a store.
 //!
 //! # Protocol
-//! `busy` is exchanged for `true` to enter, and stored `false` to leave. The store is a Release and the exchange an
-//! Acquire, so who enters sees all that was done inside before. There is no queue of waiters: those for whom the front is
-//! a shortcut turn away ([`Gate::try_enter`]), and the rare one who must get in ([`Gate::enter`]) yields until it does.
-//! Who is inside takes bounded steps, and at most waits for the pool's `books`, whose holders never wait for a gate.
+//! To enter, exchange `busy` for `true`; to leave, store `false`. The store is a Release and the exchange an Acquire,
+//! so whoever enters sees everything that was done inside before. There is no queue of waiters. Threads for which the
+//! front is a shortcut turn away ([`Gate::try_enter`]); the rare one that must get in ([`Gate::enter`]) yields until
+//! it does. A thread inside takes bounded steps and waits at most for the pool's `books`, whose holders never wait
+//! for a gate.
 
 #![expect(
     unsafe_code,

@@ -1,4 +1,4 @@
-//! The way back: chunks from shelves to the middle, and what reports add for those that are on shelves.
+//! Recalling: moving chunks from shelves to the middle, and counting those that are on shelves for reports.
 
 use piton_suballoc::ExtentState;
 use piton_timeline::{LaneId, Timeline, Timepoint};

@@ -1,4 +1,4 @@
-//! The two short ways: a request from the front of its lane, and a chunk back to it.
+//! The two fast paths: serving a request from the front of its lane, and shelving a freed chunk there.
 
 use super::shelf::{Front, shelf_of};
 use super::{Cell, Item, MOST_EACH};

@@ -1,4 +1,4 @@
-//! A region that goes back to the pool: what is free of it at once, what is live as allocations of the pool.
+//! Giving a region back to the pool: what is free of it at once, and what is live as allocations of the pool.
 
 use super::serving::PartState;
 use super::{Detached, Planned, State};

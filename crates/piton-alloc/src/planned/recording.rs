@@ -1,4 +1,4 @@
-//! One step of a program, as it is seen by the pool that serves it.
+//! Recording one step of a program in the pool that serves it.
 
 use std::collections::HashMap;
 

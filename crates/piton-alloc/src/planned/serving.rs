@@ -1,4 +1,5 @@
-//! A region that is served from: where the program is in its plan, and what the region's memory was used for last.
+//! A region that a plan is served from: the program's position in the plan, and the last uses of each piece of the
+//! region.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a pool that serves from plans looks like: the pool's snapshot, with its region told block by block.
+//! The snapshot of a pool that serves from plans: the pool's own, with its region shown block by block.
 
 use piton_driver::DevicePtr;
 
@@ -10,9 +10,9 @@ use crate::snapshot::{BlockSnapshot, ChunkSnapshot, ChunkState, PoolSnapshot};
 const PART: usize = 256;
 
 impl Planned {
-    /// The pool's [snapshot](crate::DevicePool::snapshot), in which the region that is served from is told as the blocks that programs
-    /// have and what is free between them, and which has the events of blocks served from plans as well. Serving goes on: its lock
-    /// is held for the region's blocks once, and for a few hundred events at a time.
+    /// The pool's [snapshot](crate::DevicePool::snapshot). It shows the plan's region as the blocks that the program
+    /// has and the free memory between them, and includes the events of blocks served from plans. Serving goes on
+    /// meanwhile: its lock is held once for the region's blocks, and for a few hundred events at a time.
     #[must_use]
     pub fn snapshot(&self) -> PoolSnapshot {
         let mut snapshot = self.pool.snapshot();

@@ -10,7 +10,7 @@ use crate::extent::{Chunk, Extent, ExtentId};
 use crate::records::NIL;
 
 impl Tlsf {
-    /// The extent an id names; `None` for a stale id.
+    /// The extent that an id names. `None` for a stale id.
     #[must_use]
     pub fn extent_of(&self, id: ExtentId) -> Option<Extent> {
         self.records.resolve(id)?;
@@ -31,8 +31,9 @@ impl Tlsf {
         (above != NIL).then(|| self.extent(above))
     }
 
-    /// The extent that holds the byte at `offset`. `from` names an extent of the same range at or below it, where the walk starts;
-    /// without it the walk starts at the first extent of the range. `None` if no range holds the offset, or for a stale id.
+    /// The extent that contains the byte at `offset`. The walk starts at `from`, an extent of the same range at or
+    /// below the offset, or else at the first extent of the range. `None` if no range contains the offset, or for a
+    /// stale id.
     #[must_use]
     pub fn extent_at(&self, offset: u64, from: Option<ExtentId>) -> Option<Extent> {
         let unit = u32::try_from(offset / self.unit()).ok()?;
@@ -40,13 +41,12 @@ impl Tlsf {
         Some(self.extent(found))
     }
 
-    /// Makes `bytes` bytes at `offset`, both multiples of the unit, one chunk without padding. They must be free, in
-    /// any domains. What is left of the first and the last extent stays free as it was, but that of a whole range in the
-    /// domain set apart for those is in [`Domain::SHARED`].
+    /// Makes one chunk, without padding, of `bytes` bytes at `offset`, both multiples of the unit. The bytes must be
+    /// free, in any domains. What is left of the first and the last extent stays free in its domain; what is left of
+    /// a whole range in the domain reserved for those goes to [`Domain::SHARED`].
     ///
-    /// `from` names an extent of the same range at or below `offset`, where the walk starts; without it the walk
-    /// starts at the first extent of the range. `None`, and nothing is changed, if the bytes are not all free or the
-    /// id is stale.
+    /// The walk starts at `from`, an extent of the same range at or below `offset`, or else at the first extent of
+    /// the range. `None`, and nothing has changed, if the bytes are not all free or the id is stale.
     pub fn claim(&mut self, offset: u64, bytes: u64, from: Option<ExtentId>) -> Option<Chunk> {
         let (start, units) = (self.units_of(offset)?, self.units_of(bytes)?);
         let end = start.checked_add(units).filter(|_| units > 0)?;
@@ -62,7 +62,8 @@ impl Tlsf {
         Some(self.hand_out(chunk, bytes, 0))
     }
 
-    /// [`Tlsf::release_up_to`] with another domain than the shared one to move to. Does nothing if it is the same.
+    /// Like [`Tlsf::release_up_to`], but moves the extents to the domain `to`. Does nothing if that is the same
+    /// domain.
     pub fn release_to(&mut self, domain: Domain, stamp: u64, to: Domain) -> u64 {
         let mut moved = 0;
         while let Some(oldest) = self.oldest(domain).filter(|_| domain != to) {

@@ -10,11 +10,11 @@ use crate::extent::Extent;
 use crate::records::NIL;
 
 impl Tlsf {
-    /// The extents of the range that starts at `range` bytes from `at` bytes on, at most `most` of them, in order of offset;
-    /// the first may begin below `at`. None where no range starts, and past its end.
+    /// At most `most` extents of the range that starts at `range` bytes, from `at` bytes on, in order of offset. The
+    /// first may begin below `at`. Empty where no range starts, and past its end.
     ///
-    /// A walk in parts gives `at` as the end of the last extent it had. It sees each byte once, as it was when its part
-    /// was asked for, and a part costs about as many steps as it has extents.
+    /// To walk in parts, pass as `at` the end of the last extent of the part before. The walk sees each byte once, as
+    /// it was when its part was asked for, and a part costs about as many steps as it has extents.
     pub fn walk_on(&mut self, range: u64, at: u64, most: usize) -> Vec<Extent> {
         let starts = |span: &&Span| self.bytes(span.offset) == range;
         let Some(span) = self.ranges.iter().find(starts) else {

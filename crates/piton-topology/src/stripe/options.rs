@@ -21,14 +21,15 @@ pub struct StripeOptions {
     pub transit: Transit,
     /// What a copy costs beside its time on the wire.
     pub costs: CostModel,
-    /// Copies below this many bytes take one route.
+    /// Copies of fewer bytes than this take one route.
     pub floor: u64,
     /// Parts but for one are multiples of this many bytes; a power of two.
     pub align: u64,
-    /// Whether parts are what commands can carry: from one device to another only the way that the driver takes, and any other
-    /// through host memory. For whoever carries plans out and can say which memory a copy stops in, and not which links it takes.
+    /// Whether each leg of a part must be what one command can carry: from one device to another only the way that
+    /// the driver takes, and any other way through host memory. For code that carries plans out and can choose in
+    /// which memory a copy stops, but not which links it takes.
     pub by_commands: bool,
-    /// Engines of each device; `None` if parts may be as many as there are routes.
+    /// The engines of each device. `None` if there may be as many parts as routes.
     pub engines: Option<CopyEngines>,
 }
 

@@ -30,8 +30,8 @@ pub struct Stripe {
     pub relays: Box<[DeviceId]>,
     /// Where its bytes stop, in order: the devices that forward it, and host memory where a plan is made of commands.
     pub stops: Box<[Stop]>,
-    /// How many commands of each of its legs are to be under way at once. Links divide what they carry evenly among commands, so
-    /// of two parts on one link the faster has more.
+    /// How many commands of each of its legs should be under way at once. Links divide their rate evenly among
+    /// commands, so of two parts on one link the faster has more.
     pub lanes: u16,
     /// The rate planned for it.
     pub rate: BytesPerSec,
@@ -55,7 +55,7 @@ pub struct StripePlan {
 /// How copies that run at once travel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SharedPlan {
-    /// For each copy its parts.
+    /// The plan of each copy.
     pub copies: Vec<StripePlan>,
     /// What each copy gets, all its routes together, before routes too narrow to be worth it are left out.
     pub each: BytesPerSec,

@@ -4,9 +4,9 @@ use crate::id::{LinkId, NodeId};
 use crate::machine::Machine;
 use crate::quantity::BytesPerSec;
 
-/// Free rates of a machine's links, a pair for each: from `a` to `b`, then back.
+/// The free rates of a machine's links, in each direction.
 ///
-/// More may be taken than there is: then nothing is free until as much has been given back.
+/// More may be taken than a link has. Then nothing of it is free until as much has been given back.
 ///
 /// # Invariants
 /// A rate is the link's own less what is taken, or nothing.
@@ -20,7 +20,7 @@ pub struct Residual {
 }
 
 impl Residual {
-    /// Everything is free.
+    /// All links of `machine`, with everything free.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
         let both = machine.links().iter().flat_map(|link| [link.up, link.down]);
@@ -33,21 +33,21 @@ impl Residual {
         }
     }
 
-    /// What is free of `link` away from `from`; nothing of a link that does not exist.
+    /// The free rate of `link` in the direction away from `from`. Zero for a link that does not exist.
     #[must_use]
     pub fn free(&self, link: LinkId, from: NodeId) -> BytesPerSec {
         let rate = self.direction(link, from).and_then(|at| self.rates.get(at));
         BytesPerSec::new(rate.copied().unwrap_or(0))
     }
 
-    /// Takes `rate` of `link` away from `from`, if it is more than there is too.
+    /// Takes `rate` of `link` in the direction away from `from`, even if that is more than is free.
     pub fn take(&mut self, link: LinkId, from: NodeId, rate: BytesPerSec) {
         if let Some(at) = self.direction(link, from) {
             self.set(at, self.taken[at].saturating_add(rate.get()));
         }
     }
 
-    /// Gives back what was taken.
+    /// Gives back `rate` of what was taken.
     pub fn give_back(&mut self, link: LinkId, from: NodeId, rate: BytesPerSec) {
         if let Some(at) = self.direction(link, from) {
             self.set(at, self.taken[at].saturating_sub(rate.get()));

@@ -1,12 +1,12 @@
-//! Which requests may break into a Block that is free as a whole.
+//! Which requests may break into a Block that is wholly free.
 //!
-//! A Block is given back whole or not at all, so a small survivor in a large one costs all of it. Wholly free Blocks are a
-//! domain of their own (`Region::IDLE`) that the ordinary search does not see: it looks at Blocks in use first. Only
-//! then may a request take an idle one, if that is not much larger than the Block that would be asked for; else the
-//! pool asks for that one, and gives the idle one back if it would hold more than ever before.
+//! A Block is given back whole or not at all, so a small survivor in a large one costs all of it. Wholly free Blocks
+//! are in a domain of their own (`Region::IDLE`), which the ordinary search does not see: it fills Blocks in use
+//! first. Only then may a request take an idle Block, if it is not much larger than the Block that would be asked
+//! for. Otherwise the pool asks for that Block, and gives the idle one back if it would hold more than ever before.
 //!
-//! Programs whose sizes take turns could have Blocks come and go all the time. As long as the limit is far they are spared
-//! that: where Blocks go back too often any idle one will do.
+//! Programs whose sizes alternate could have Blocks come and go all the time. While the limit is far they are spared
+//! that: if Blocks go back too often, any idle one will do.
 
 use piton_suballoc::{Chunk, Extent};
 use piton_timeline::Frontier;

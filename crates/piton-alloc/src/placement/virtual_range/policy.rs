@@ -1,15 +1,16 @@
 //! How much is mapped at once, and when pages are taken from holes rather than from the device.
 //!
-//! A call moves one handle. Many small handles fit the holes of a program best and cost many calls; few large ones
-//! are pinned by whatever survives in them. So:
+//! A call moves one handle. Many small handles fit a program's holes best but cost many calls. Few large ones are
+//! pinned by whatever survives in them. So:
 //!
-//! - A handle has about a thousandth of the most the pool may hold, so that what a survivor pins is a thousandth too,
-//!   and the number of handles does not grow with the memory.
-//! - A program that needs little of a large device gets smaller handles, once something is freed: at most a small share
-//!   of what is held. What only ever grows (weights) stays, whatever its handles.
-//! - Pages beyond the peak of what was live are taken from holes first; the pool may hold a little more than the peak,
-//!   so that not every request moves pages: a hundredth, or one request more up to a fiftieth. A program that replaces
-//!   what it has by something of about the same size needs the room of one such beside the peak, in whatever order it does.
+//! - A handle has about a thousandth of the pool's limit. So a survivor pins a thousandth, and the number of handles
+//!   does not grow with the memory.
+//! - A program that needs little of a large device gets smaller handles once something is freed: at most a small
+//!   share of what is held. Memory that only grows (weights) stays, whatever its handles.
+//! - Beyond the peak of live bytes, pages are taken from holes first. The pool may hold a little more than the peak,
+//!   so that not every request moves pages: a hundredth, or one request more, up to a fiftieth. A program that
+//!   replaces a piece by another of about the same size needs room for one piece beside its peak, in whatever order
+//!   it replaces them.
 
 use crate::books::Books;
 use crate::config::Settings;

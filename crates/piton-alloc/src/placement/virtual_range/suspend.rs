@@ -1,21 +1,21 @@
 //! Allocations without their pages: suspended, and resumed at the same addresses.
 //!
 //! # The idea
-//! A server that sleeps, or a step that needs the device for something else, gives its pages back and keeps its addresses:
-//! pointers in tables and recorded graphs stay right. Contents are lost; who wants them copies them away before and back after.
+//! A server that sleeps, or a step that needs the device for something else, gives its pages back and keeps its
+//! addresses, so that pointers in tables and recorded graphs stay valid. Contents are lost; whoever needs them copies
+//! them away before and back afterwards.
 //!
-//! The handles themselves go into [`Suspended`], so that nobody can name the memory meanwhile: what is suspended cannot be
-//! touched by a program that compiles.
+//! The allocations' handles go into [`Suspended`], so no safe program can name the memory meanwhile.
 //!
 //! # What can go
-//! A mapping goes as a whole, so it goes if each byte of it belongs to a suspended allocation or is free for all. What is free
-//! of it is claimed with it (a *filling*): it comes back with the pages. Thereby what is missing is whole pages, and
-//! unbacked extents of the index go on beginning and ending at pages.
+//! A mapping goes as a whole, so it goes if each byte of it belongs to a suspended allocation or is free for all. The
+//! free bytes are claimed with it (a *filling*) and come back with the pages. So what is missing is always whole
+//! pages, and unbacked extents of the index still begin and end at pages.
 //!
 //! # Calls that fail
-//! Each call is counted in the books when it has succeeded, and there is no undo. A suspension that was cut short has some of its
-//! pages left, a resumption some of them already: [`Suspended`] is right with any of them, and can be resumed, or discarded,
-//! whatever happened before.
+//! Each call is counted in the books when it has succeeded, and there is no undo. A suspension that was cut short has
+//! some of its pages left; a resumption has some of them back already. [`Suspended`] is valid in either state, and
+//! can be resumed or discarded whatever happened before.
 
 #![expect(
     unsafe_code,
@@ -60,8 +60,9 @@ struct Filling {
     region: Region,
 }
 
-/// Allocations whose pages are gone, or may be. They keep their addresses and come back with
-/// [`DevicePool::resume`]; [`DevicePool::discard`] gives them back for good. Forgotten, their addresses are lost to the pool.
+/// Allocations whose pages have gone back to the device, or some of them. They keep their addresses.
+/// [`DevicePool::resume`] brings them back; [`DevicePool::discard`] frees them. If this is dropped instead, the pool
+/// loses their addresses.
 #[derive(Debug)]
 #[must_use = "what is neither resumed nor discarded keeps its addresses for ever"]
 pub struct Suspended {
@@ -73,19 +74,20 @@ pub struct Suspended {
 }
 
 impl Suspended {
-    /// Bytes of pages that went. Less than the allocations have where they share mappings with others.
+    /// Bytes of the pages that went back. Less than the allocations have where they share mappings with others.
     #[must_use]
     pub const fn released(&self) -> u64 {
         self.released
     }
 
-    /// The call that cut the suspension short, if one failed. Its pages, and those that would have come after it, are still there.
+    /// The error of the call that cut the suspension short, if one failed. The pages of that call, and of those that
+    /// would have followed, are still mapped.
     #[must_use]
     pub const fn error(&self) -> Option<DriverError> {
         self.error
     }
 
-    /// Where the allocations lie, and lie again when they are resumed.
+    /// The addresses of the allocations, which they have again when they are resumed.
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = DeviceRange> {
         self.allocations.iter().map(Allocation::range)
     }
@@ -102,14 +104,15 @@ impl Suspended {
 }
 
 impl DevicePool {
-    /// Gives the pages of allocations back to the device, and keeps their addresses. Their contents are lost. Calls the source.
+    /// Gives the pages of allocations back to the device and keeps their addresses. Their contents are lost. Calls
+    /// the source, which may block.
     ///
-    /// `last_uses` covers every command that names the memory, and all of them are complete. A mapping that also backs
-    /// somebody else's memory stays; suspend together what was allocated together.
+    /// `last_uses` must cover every command that names the memory, and all of them must be complete. A mapping that
+    /// also backs other live memory stays, so suspend together what was allocated together.
     ///
     /// # Errors
-    /// [`SuspendError`] with the allocations, nothing changed: where the pool holds Blocks, for allocations of another
-    /// pool, and where a use is not complete. A call that fails later is told by [`Suspended::error`].
+    /// [`SuspendError`] with the allocations, and nothing has changed: where the pool holds Blocks, for allocations
+    /// of another pool, and where a use is not complete. [`Suspended::error`] reports a call that fails later.
     pub fn suspend(
         &self,
         allocations: Vec<Allocation>,
@@ -145,11 +148,12 @@ impl DevicePool {
         Ok(suspended)
     }
 
-    /// Maps pages under suspended allocations again; they are as they were, but for their contents. Calls the source.
+    /// Maps pages under suspended allocations again. They are as they were, except for their contents. Calls the
+    /// source, which may block.
     ///
     /// # Errors
-    /// [`ResumeError`] with what is suspended, to be tried again: for that of another pool, where the pool's limit leaves no
-    /// room, and when the source fails or has no memory. The pages that were had until then stay.
+    /// [`ResumeError`] with what is suspended, so that it can be tried again: for allocations of another pool, where
+    /// the pool's limit leaves no room, and when the source fails or has no memory. The pages mapped until then stay.
     pub fn resume(&self, mut suspended: Suspended) -> Result<Vec<Allocation>, ResumeError> {
         match self.map_suspended(&mut suspended) {
             Err(kind) => Err(ResumeError {
@@ -170,10 +174,10 @@ impl DevicePool {
         }
     }
 
-    /// Gives suspended allocations back: their addresses are free again, and what pages they still have. Does not call the source.
+    /// Frees suspended allocations: their addresses, and whatever pages they still have. Does not call the source.
     ///
     /// # Errors
-    /// What is suspended, if it is another pool's.
+    /// The argument, if it belongs to another pool.
     pub fn discard(&self, suspended: Suspended) -> Result<(), Box<Suspended>> {
         if suspended.pool != self.id {
             return Err(Box::new(suspended));
