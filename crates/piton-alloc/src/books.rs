@@ -7,9 +7,7 @@
 use std::sync::Arc;
 
 use piton_driver::{DevicePtr, DeviceRange};
-use piton_suballoc::{
-    Chunk, ConfigError as IndexError, Domain, Extent, ExtentId, ExtentState, Tlsf,
-};
+use piton_suballoc::{Chunk, ConfigError as IndexError, Domain, ExtentId, Tlsf};
 use piton_sync::atomic::Ordering;
 use piton_timeline::{Frontier, LaneId, Timeline, Timepoint};
 
@@ -36,8 +34,8 @@ pub(crate) struct Books {
     pub(crate) blocks: Blocks,
     pub(crate) deferred: Deferred,
     pub(crate) counters: Counters,
-    timeline: Arc<Timeline>,
-    slots: LaneSlots,
+    pub(crate) timeline: Arc<Timeline>,
+    pub(crate) slots: LaneSlots,
     /// Bytes asked for by allocations in use, and how many those are. Chunks on the shelves of fronts count.
     pub(crate) live: u64,
     pub(crate) allocations: u64,
@@ -425,135 +423,6 @@ impl Books {
     pub(crate) fn unbacked(&self) -> u64 {
         let bytes = |region: &Region| self.index.domain_usage(region.unbacked()).bytes;
         Region::ALL.iter().map(bytes).sum()
-    }
-
-    /// Where memory goes that is free for all: to the lane that has the region to itself, if there is one, so that it merges with
-    /// what that frees.
-    #[inline]
-    pub(crate) fn everyones(&self, region: Region) -> Domain {
-        let sole = self.slots.sole(region);
-        sole.and_then(|lane| region.of_lane(lane))
-            .unwrap_or(region.shared())
-    }
-
-    /// The lane that has a region to itself, and the domain of it.
-    pub(crate) fn sole_domain(&self, region: Region) -> Option<(LaneId, Domain)> {
-        let lane = self.slots.sole(region)?;
-        Some((lane, region.of_lane(lane)?))
-    }
-
-    /// The domains that have memory which is free for all, and their regions: what of a sole lane's is, its stamps say.
-    pub(crate) fn domains_of_all(&self) -> impl Iterator<Item = (Region, Domain)> + '_ {
-        Region::ALL.into_iter().flat_map(|region| {
-            let sole = self.sole_domain(region).map(|(_, domain)| domain);
-            let domains = [region.shared()].into_iter().chain(sole);
-            domains.map(move |domain| (region, domain))
-        })
-    }
-
-    /// Whether a free extent may go back to the source.
-    pub(crate) fn is_free_for_all(&self, extent: &Extent) -> bool {
-        match extent.state {
-            ExtentState::Free { domain, .. } if domain == Region::of(domain).shared() => true,
-            _ => self.is_complete(extent),
-        }
-    }
-
-    /// Memory is missing: a lane that alone asks has all there is in one domain.
-    pub(crate) fn gather(&mut self, lane: Option<LaneId>, region: Region) {
-        self.slots.note_miss(lane, region);
-        if let Some((lane, domain)) = self.sole_domain(region) {
-            let seq = self.index.domain_usage(domain).newest;
-            self.timeline.is_complete(Timepoint { lane, seq });
-        }
-        self.index.move_all(region.shared(), self.everyones(region));
-    }
-
-    /// The domain of the requester's own memory, if it has one. What is complete of the last requester's is everyone's if that
-    /// was another.
-    #[inline(always)]
-    fn own_domain(&mut self, lane: Option<LaneId>, region: Region) -> Option<Domain> {
-        if !self.slots.asked_last(lane, region) {
-            self.change_asker(lane, region);
-        }
-        region.of_lane(lane?)
-    }
-
-    /// Gives up what is complete of those who asked last in the region and ask now.
-    #[cold]
-    fn change_asker(&mut self, lane: Option<LaneId>, region: Region) {
-        if let Some(sole) = self.slots.end_sole(region) {
-            self.give_up_all(sole, region);
-        }
-        let before = self.slots.note_asker(lane, region);
-        let before = before.and_then(|slot| Some(self.slots.get(slot)?.tenant));
-        for lane in before.into_iter().chain(lane) {
-            self.give_up(lane, region);
-        }
-    }
-
-    /// Gives up what became known complete of a lane's memory in a region.
-    fn give_up(&mut self, lane: LaneId, region: Region) {
-        let slot = self.slots.meet(lane, &self.timeline);
-        let done = slot.and_then(|slot| slot.newly_done(region));
-        if let Some(done) = done {
-            self.give_up_to(lane, region, done);
-        }
-    }
-
-    /// Gives up what is known complete of a lane's memory in a region, and what waits for nothing.
-    fn give_up_all(&mut self, lane: LaneId, region: Region) {
-        let slot = self.slots.meet(lane, &self.timeline);
-        let done = slot.and_then(|slot| slot.done()).unwrap_or(0);
-        self.give_up_to(lane, region, done);
-    }
-
-    fn give_up_to(&mut self, lane: LaneId, region: Region, done: u64) {
-        let whole =
-            Region::idle_of_lane(lane).filter(|domain| self.index.home_of(*domain).is_some());
-        for domain in region.of_lane(lane).into_iter().chain(whole) {
-            self.release_complete(lane, domain, |point| point.seq <= done);
-        }
-    }
-
-    /// Bytes in a lane's domain that are known complete, and the lane's still since nobody else asked.
-    pub(crate) fn complete_in(&self, domain: Domain) -> u64 {
-        let extents = self.index.extents_by_stamp(domain);
-        let complete = extents.take_while(|extent| self.is_complete(extent));
-        complete.map(|extent| extent.bytes).sum()
-    }
-
-    /// Whether a free extent is a lane's, and its last use known complete.
-    pub(crate) fn is_complete(&self, extent: &Extent) -> bool {
-        match extent.state {
-            ExtentState::Free { domain, stamp } => self.slots.is_complete(domain, stamp),
-            ExtentState::Live { .. } => false,
-        }
-    }
-
-    /// Moves what is complete of a lane's memory to everyone, oldest first; returns the bytes.
-    pub(crate) fn release_complete(
-        &mut self,
-        lane: LaneId,
-        domain: Domain,
-        is_complete: impl Fn(Timepoint) -> bool,
-    ) -> u64 {
-        let home = self.index.home_of(domain).unwrap_or(domain);
-        let shared = Region::of(home).shared();
-        let mut released = 0;
-        loop {
-            let usage = self.index.domain_usage(domain);
-            let done = |seq| is_complete(Timepoint { lane, seq });
-            if usage.extents == 0 || !done(usage.oldest) {
-                return released;
-            }
-            let upto = if done(usage.newest) {
-                usage.newest
-            } else {
-                usage.oldest
-            };
-            released += self.index.release_to(domain, upto, shared);
-        }
     }
 
     /// Memory whose last use is this point comes into its lane's domain.

@@ -146,6 +146,8 @@ impl LaneSlots {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use piton_timeline::Lane;
+
     use super::*;
 
     #[test]
@@ -163,6 +165,32 @@ mod tests {
         assert_eq!(slots.note_asker(lane(2), Region::Large), Some(1));
         assert_eq!(slots.note_asker(None, Region::Large), Some(2));
         assert_eq!(slots.note_asker(lane(2), Region::Large), None);
+    }
+
+    #[test]
+    fn who_misses_twice_with_nobody_between_has_a_region_to_itself() {
+        let timeline = Timeline::new();
+        let lanes = [(); 2].map(|()| timeline.register(None).unwrap());
+        let [first, second] = lanes.each_ref().map(Lane::id);
+        let mut slots = LaneSlots::default();
+        slots.meet(second, &timeline).unwrap();
+        let region = Region::Large;
+        let mut misses = |asker, misser| {
+            if !slots.asked_last(asker, region) {
+                slots.end_sole(region);
+                slots.note_asker(asker, region);
+            }
+            slots.note_miss(misser, region);
+            slots.sole(region)
+        };
+        assert_eq!(misses(Some(first), Some(first)), None);
+        assert_eq!(misses(Some(second), Some(second)), None);
+        assert_eq!(misses(Some(second), Some(first)), None, "another asked");
+        assert_eq!(misses(Some(second), Some(second)), Some(second));
+        assert_eq!(misses(None, None), None);
+        assert_eq!(misses(None, None), None, "nobody is no lane");
+        assert_eq!(slots.sole(Region::Small), None);
+        assert_eq!(slots.get(second.index).unwrap().tenant, second);
     }
 
     #[test]

@@ -122,6 +122,7 @@ mod error;
 mod events;
 mod fragmentation;
 mod front;
+mod keeping;
 mod ladder;
 mod lane_slots;
 mod lane_word;

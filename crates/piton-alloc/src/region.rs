@@ -56,11 +56,6 @@ impl Region {
         }
     }
 
-    /// What is pending on a lane and a Block as a whole.
-    pub(crate) const fn idle_of_lane(lane: LaneId) -> Option<Domain> {
-        Self::Small.of_lane(lane)
-    }
-
     /// The one to try when a request's own has nothing left.
     pub(crate) const fn other(self) -> Self {
         match self {

@@ -111,17 +111,38 @@ fn a_lane_that_is_not_alone_any_more_shares_what_is_complete_at_once() {
 }
 
 #[test]
-fn a_block_that_is_pending_as_a_whole_is_not_broken_into_by_what_is_much_smaller() {
+fn a_block_that_is_pending_as_a_whole_is_broken_into_after_those_in_use() {
+    let mut bench = Bench::new(16 * BLOCK, without_fronts());
+    let whole = bench.on(0, BLOCK);
+    bench.pool.reserve(9 * BLOCK).unwrap();
+    let keep = bench.on(0, BLOCK / 4);
+    let last = bench.work(0);
+    bench.free(whole, [last]);
+    let half = bench.on(0, BLOCK / 2);
+    let distance = half.ptr().checked_offset_from(keep.ptr());
+    assert_eq!(
+        distance,
+        Some(BLOCK / 4),
+        "the larger hole, in a Block in use"
+    );
+    bench.complete(0);
+    assert_eq!(
+        bench.pool.trim(0),
+        BLOCK,
+        "it is whole, and complete by now"
+    );
+    bench.free(keep, []);
+    bench.free(half, []);
+}
+
+#[test]
+fn a_block_that_is_pending_as_a_whole_serves_its_lane_before_the_pool_grows() {
     let mut bench = alone(without_fronts());
     let large = bench.on(0, 6 * BLOCK);
     let last = bench.work(0);
     bench.free(large, [last]);
     let small = bench.on(0, BLOCK);
-    assert_eq!(bench.source.held(), 7 * BLOCK);
-    let again = bench.on(0, 5 * BLOCK);
-    assert!(again.wait().is_empty(), "its own lane need not wait");
-    assert_eq!(bench.source.held(), 7 * BLOCK);
+    assert_eq!(bench.source.held(), 6 * BLOCK);
+    assert!(small.wait().is_empty());
     bench.free(small, []);
-    bench.free(again, []);
-    bench.pool.check().unwrap();
 }

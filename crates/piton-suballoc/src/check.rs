@@ -244,8 +244,7 @@ impl Tlsf {
     /// Whether a range may be free as a whole in a domain: in the shared one since it was just added, elsewhere if nothing is set
     /// apart for it.
     fn may_hang_whole(&self, domain: Domain) -> bool {
-        let apart = self.apart.and_then(|apart| (apart.of)(domain));
-        domain.is_shared() || apart.is_none()
+        domain.is_shared() || self.apart_from(domain).is_none()
     }
 
     fn bins_agree(&self, bins: &Bins, domain: Domain, expected: Counted) -> bool {

@@ -65,8 +65,7 @@ impl Tlsf {
         if record.prev != NIL || record.next != NIL {
             return domain;
         }
-        let apart = self.apart.and_then(|apart| (apart.of)(domain));
-        apart.unwrap_or(domain)
+        self.apart_from(domain).unwrap_or(domain)
     }
 
     /// Takes a request out of the best fit in a domain; returns its record, which hangs nowhere, and the stamp it had.

@@ -76,6 +76,13 @@ impl Tlsf {
         self.apart = Some(apart);
     }
 
+    /// The domain that ranges hang in which are free as a whole in this one, if there is such.
+    #[inline]
+    #[must_use]
+    pub fn apart_from(&self, domain: Domain) -> Option<Domain> {
+        self.apart.and_then(|apart| (apart.of)(domain))
+    }
+
     /// The domain that parts of the ranges in this one hang in, if it is one of those set apart.
     #[inline]
     #[must_use]

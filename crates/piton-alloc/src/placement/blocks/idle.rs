@@ -75,8 +75,7 @@ impl Books {
 
     /// The smallest Block that is free as a whole and holds the request.
     fn least_whole(&self, request: &Request) -> Option<Extent> {
-        let own = request.lane.and_then(Region::idle_of_lane);
-        let own = own.filter(|domain| self.index.home_of(*domain).is_some());
+        let own = request.lane.and_then(|lane| self.domain_of_wholes(lane));
         let domains = [own, Some(Region::IDLE)].into_iter().flatten();
         let blocks =
             domains.filter_map(|domain| self.index.peek(domain, request.bytes, request.align));
