@@ -146,3 +146,21 @@ fn a_block_that_is_pending_as_a_whole_serves_its_lane_before_the_pool_grows() {
     assert!(small.wait().is_empty());
     bench.free(small, []);
 }
+
+#[test]
+fn a_lane_that_is_not_alone_any_more_shares_what_never_waited_for_anything() {
+    let bench = Bench::new(8 * BLOCK, without_fronts());
+    let blocks = [(); 3].map(|()| bench.on(0, BLOCK));
+    let half = bench.on(1, BLOCK / 2);
+    let more = [(); 2].map(|()| bench.on(0, BLOCK));
+    for block in blocks {
+        bench.free(block, []);
+    }
+    let misses = bench.pool.stats().misses;
+    let taken = bench.on(1, BLOCK);
+    assert!(taken.wait().is_empty());
+    assert_eq!(bench.pool.stats().misses, misses, "found at the first look");
+    for allocation in more.into_iter().chain([half, taken]) {
+        bench.free(allocation, []);
+    }
+}
