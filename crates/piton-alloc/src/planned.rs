@@ -408,7 +408,7 @@ impl MemoryPool for Planned {
         if allocation.pool != self.id {
             return self.pool.free(allocation, last_uses);
         }
-        let uses = reuse::uses_to_respect(&allocation, last_uses);
+        let uses = reuse::uses_to_respect(&allocation, last_uses, self.pool.timeline());
         self.free_planned(allocation, uses)
     }
 

@@ -175,8 +175,9 @@ impl DevicePool {
     /// Takes memory back. It is reused once `last_uses` are reached, and at once by a lane that is ordered behind them.
     /// Does not block, does not call the source.
     ///
-    /// `last_uses` covers every command that names the memory; empty if none does. A point on the lane that the memory
-    /// was allocated for lies after the allocation's wait. What is complete may be left out.
+    /// `last_uses` covers every command that names the memory; empty if none does. What is complete may be left out. A point
+    /// on the lane that the memory was allocated for stands for the uses before the allocation too, if the timeline's clock knows
+    /// that it lies behind them, or somebody [vouches](Allocation::assume_waited) for it.
     ///
     /// # Errors
     /// [`FreeError`] with the allocation if it belongs to another pool.
@@ -212,7 +213,7 @@ impl DevicePool {
         if allocation.pool != self.id {
             return Err(self.refusal(allocation));
         }
-        let uses = reuse::uses_to_respect(&allocation, last_uses);
+        let uses = reuse::uses_to_respect(&allocation, last_uses, &self.timeline);
         let disposal = Disposal::of(&uses, allocation.region(), &self.timeline);
         if self.books.lock().give_back(&allocation, disposal) {
             Ok(())
