@@ -55,6 +55,8 @@ pub struct GraphRecorder {
     list: Arc<()>,
     /// Whether a body did not end as it should, so that what it was lent may be lost.
     is_broken: bool,
+    /// Whether it is a body's, which only the graph around it finishes: its nodes are numbered within that.
+    is_body: bool,
 }
 
 impl GraphRecorder {
@@ -79,6 +81,7 @@ impl GraphRecorder {
             since: Vec::new(),
             list: Arc::default(),
             is_broken: false,
+            is_body: false,
         }
     }
 
@@ -257,10 +260,10 @@ impl GraphRecorder {
     /// # Errors
     /// [`Graph`](BufferError::Graph) with the node that the device refuses, or where it has no graphs;
     /// [`Memory`](BufferError::Memory); [`OtherDevice`](BufferError::OtherDevice); [`BrokenGraph`](BufferError::BrokenGraph)
-    /// if a body of it failed.
+    /// if a body of it failed, or for a body's recorder that was taken out of its place.
     #[track_caller]
     pub fn finish(self, stream: &Stream) -> Result<ReadyGraph, BufferError> {
-        if self.is_broken {
+        if self.is_broken || self.is_body {
             return Err(BufferError::BrokenGraph);
         }
         let Shared {
@@ -405,6 +408,7 @@ fn nested(
         works: mem::take(&mut shared.works),
     };
     let mut recorder = GraphRecorder::over(lent);
+    recorder.is_body = true;
     recorder.builder = mem::take(inner);
     let list = Arc::clone(&recorder.list);
     body(&mut recorder)?;
