@@ -1,6 +1,6 @@
 //! Why a safe operation was refused.
 
-use piton_alloc::{AllocError, ConfigError, ResumeErrorKind, SuspendErrorKind};
+use piton_alloc::{AllocError, ConfigError, ResumeErrorKind, ServeError, SuspendErrorKind};
 use piton_driver::{DeviceId, DeviceRange, DriverError, Parameter};
 use piton_graph::GraphError;
 use piton_pinned::PinnedError;
@@ -19,6 +19,9 @@ pub enum BufferError {
     /// The memory pool's configuration contradicts itself or the device.
     #[error(transparent)]
     MemoryConfig(#[from] ConfigError),
+    /// A plan is not served from.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     /// Buffers were not suspended.
     #[error(transparent)]
     Suspend(#[from] SuspendErrorKind),

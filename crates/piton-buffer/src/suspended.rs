@@ -125,8 +125,8 @@ impl Stream {
         }
         for buffer in buffers {
             self.context().same_device(&buffer.memory.context)?;
-            let (belongs, asked) = (buffer.memory.pool().id(), pool.id());
-            if belongs != asked {
+            let asked = pool.id();
+            if let Some(belongs) = buffer.memory.pool().filter(|belongs| *belongs != asked) {
                 return Err(SuspendErrorKind::ForeignPool { belongs, asked }.into());
             }
         }
