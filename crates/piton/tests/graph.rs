@@ -145,7 +145,7 @@ fn scratch_memory_is_the_pools_and_goes_back_behind_the_last_replay() {
         drop(ready);
         assert_eq!(b.read(&out).unwrap(), [4 * 128; LEN]);
         a.synchronize().unwrap();
-        assert_eq!(bench.device.memory_stats().live, before.live);
+        assert_eq!(bench.device.memory_stats().live_bytes, before.live_bytes);
         check(&bench.runtime);
     }
 }
