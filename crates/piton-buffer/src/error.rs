@@ -93,6 +93,14 @@ pub enum BufferError {
         /// What the signature says.
         expected: Parameter,
     },
+    /// A kernel whose arguments take more bytes, with what lies between them, than the device passes.
+    #[error("the kernel's arguments take {bytes} bytes, and the device passes {limit} at most")]
+    ArgumentBytes {
+        /// What its signature asks for.
+        bytes: u64,
+        /// What the device passes at most.
+        limit: u32,
+    },
     /// A fill with a value of a size no device fills with.
     #[error("a fill takes values of 1, 2 or 4 bytes, not {bytes}")]
     FillSize {

@@ -5,7 +5,11 @@
 mod support;
 
 use bytemuck::{Pod, Zeroable};
-use piton::{BufferError, Comparison, DeviceBuffer, PinnedBuffer, PinnedError, sim::ScheduleOrder};
+use piton::{
+    BufferError, Comparison, DeviceBuffer, GraphCondition, GraphError, GraphRecorder, Grid,
+    PinnedBuffer, PinnedError,
+    sim::{KernelDefinition, Parameter, ScheduleOrder, Signature, SimModule},
+};
 use support::{check, runtime, small_devices};
 
 /// Finished by itself it would number its nodes as the graph around it does, and a change of one would reach another.
@@ -98,4 +102,60 @@ fn page_locked_memory_that_is_lent_stays_what_it_is() {
             copied.wait().unwrap();
         }
     }
+}
+
+fn nest(recorder: &mut GraphRecorder, on: &GraphCondition, depth: u32) -> Result<(), BufferError> {
+    if depth == 0 {
+        return Ok(());
+    }
+    recorder
+        .run_if(on, |body| nest(body, on, depth - 1))
+        .map(drop)
+}
+
+/// Who drops a graph, or walks it, may have a small stack.
+#[test]
+fn bodies_lie_in_each_other_so_deep_and_no_deeper() {
+    let runtime = runtime(small_devices(1));
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream("a").unwrap();
+    let flag: DeviceBuffer<u32> = stream.allocate_zeroed(1).unwrap();
+    let recorded = |depth| {
+        let mut recorder = device.graph();
+        let condition = recorder.condition(&flag)?;
+        nest(&mut recorder, &condition, depth)?;
+        recorder.finish(&stream)
+    };
+    assert!(recorded(128).is_ok());
+    let refused = recorded(129).map(drop);
+    assert!(
+        matches!(
+            refused,
+            Err(BufferError::Graph(GraphError::TooDeep { limit: 128 }))
+        ),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn arguments_that_no_device_passes_take_no_memory() {
+    let runtime = runtime(small_devices(1));
+    let apart = Parameter::Value {
+        bytes: 4,
+        alignment: 1 << 31,
+    };
+    let signature = Signature::new([Parameter::value::<u32>(), apart]);
+    let kernel = KernelDefinition::new("apart", signature, |_| Ok(()));
+    runtime
+        .register(SimModule::new("apart").with(kernel))
+        .unwrap();
+    let device = runtime.device(0).unwrap();
+    let stream = device.stream("a").unwrap();
+    let kernel = device.load("apart").unwrap().kernel("apart").unwrap();
+    let launch = stream.launch(&kernel, Grid::linear(1));
+    let refused = launch.value(1_u32).value(2_u32).submit();
+    assert!(
+        matches!(refused, Err(BufferError::ArgumentBytes { bytes, .. }) if bytes == (1 << 31) + 4),
+        "{refused:?}"
+    );
 }

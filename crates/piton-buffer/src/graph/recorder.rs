@@ -15,7 +15,7 @@ use crate::{
 };
 use bytemuck::Pod;
 use piton_alloc::DevicePool;
-use piton_driver::{Access, DevicePtr, DeviceRange, FillPattern, Grid, NodeWork};
+use piton_driver::{Access, DeviceInfo, DevicePtr, DeviceRange, FillPattern, Grid, NodeWork};
 use piton_graph::{GraphBuilder, NodeId, PrivateMemory};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
@@ -198,7 +198,7 @@ impl GraphRecorder {
     /// all later ones.
     ///
     /// # Errors
-    /// As [`copy`](Self::copy), and what `body` returns; [`BrokenGraph`](BufferError::BrokenGraph) where `body` puts
+    /// As [`copy`](Self::copy), [`TooDeep`](piton_graph::GraphError::TooDeep) in [`Graph`](BufferError::Graph), and what `body` returns; [`BrokenGraph`](BufferError::BrokenGraph) where `body` puts
     /// another recorder in the place of the one it is lent. After an error or a panic of `body` the graph is of no more use:
     /// [`finish`](Self::finish) refuses it.
     #[track_caller]
@@ -300,6 +300,11 @@ impl GraphRecorder {
             bytes: dst.named.bytes,
         };
         self.record(work, &[(dst.named, Access::Write)])
+    }
+
+    /// The device that it is for.
+    pub(super) fn device(&self) -> &DeviceInfo {
+        self.shared.context.device().info()
     }
 
     /// Refuses scratch memory of another graph.
