@@ -34,6 +34,13 @@ use crate::stats::PoolStats;
 /// Dropping the pool gives every Block back that nobody uses any more. A Block with memory that is still allocated, or
 /// whose last use is not complete, stays with the source: freeing it under running work would be worse. Synchronise
 /// and free first, and nothing is left.
+///
+/// Its timeline is its maker's: who has one makes lanes, says what they did, and is believed.
+/// ```compile_fail,E0624
+/// fn lane_of_mine(pool: &piton_alloc::DevicePool) {
+///     let _timeline = pool.timeline();
+/// }
+/// ```
 pub struct DevicePool {
     pub(crate) id: PoolId,
     pub(crate) source: Arc<dyn BlockSource>,
@@ -333,9 +340,15 @@ impl DevicePool {
         self.settings.limit
     }
 
-    /// The timeline of the lanes the pool understands.
+    /// Whether this process is a fork of the one that made the pool's timeline.
     #[must_use]
-    pub const fn timeline(&self) -> &Arc<Timeline> {
+    pub fn is_forked(&self) -> bool {
+        self.timeline.is_forked()
+    }
+
+    /// The timeline of the lanes the pool understands. Nobody is shown it: whoever has a timeline makes lanes on it, says what they
+    /// have done, and is believed.
+    pub(crate) const fn timeline(&self) -> &Arc<Timeline> {
         &self.timeline
     }
 

@@ -20,7 +20,11 @@ const WEIGHTS: Tag = Tag(1);
 const CACHE: Tag = Tag(2);
 
 fn pool() -> DevicePool {
-    let (source, timeline) = (Arc::new(Books::new(1 << 20)), Timeline::new());
+    pool_on(&Timeline::new())
+}
+
+fn pool_on(timeline: &Arc<Timeline>) -> DevicePool {
+    let (source, timeline) = (Arc::new(Books::new(1 << 20)), Arc::clone(timeline));
     DevicePool::new(source, timeline, &MemoryPoolConfig::default()).unwrap()
 }
 
@@ -145,8 +149,8 @@ fn requests_fail_when_they_are_to_and_the_pool_is_not_asked() {
 
 #[test]
 fn a_log_says_what_was_asked_in_the_order_of_its_streams() {
-    let pool = pool();
-    let timeline = Arc::clone(pool.timeline());
+    let timeline = Timeline::new();
+    let pool = pool_on(&timeline);
     let lanes: Vec<Lane> = (0..2).map(|_| timeline.register(None).unwrap()).collect();
     let before = pool.allocate(Request::new(1)).unwrap();
     let logged = Logged::new(pool, Vec::new());

@@ -137,9 +137,9 @@ mod loom_tests {
             let first = quota.charge(6).is_ok();
             let second = second.join().unwrap();
             assert!(first != second, "one of them has the room");
-            assert_eq!(quota.usage().live, 6);
+            assert_eq!(quota.usage().live_bytes, 6);
             quota.refund(6);
-            assert_eq!((quota.usage().live, quota.usage().refused), (0, 1));
+            assert_eq!((quota.usage().live_bytes, quota.usage().refused), (0, 1));
         });
     }
 }
