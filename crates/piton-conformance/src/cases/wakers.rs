@@ -101,8 +101,8 @@ fn a_waker_that_panics_keeps_nobody_else_waiting(subject: &Subject) -> Checked {
             queue.notify(position, &waker)?;
         }
         gate.open()?;
-        woken(&count, 1)?;
         finish(&queue)?;
+        woken(&count, 1)?;
         ensure_eq(queue.completed(), position, "the queue goes on")?;
     }
     Ok(())
