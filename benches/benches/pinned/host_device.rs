@@ -47,7 +47,8 @@ impl HostDevice {
     }
 }
 
-impl Device for HostDevice {
+// SAFETY: it has host memory and nothing else.
+unsafe impl Device for HostDevice {
     fn info(&self) -> &DeviceInfo {
         &self.0
     }

@@ -1,5 +1,7 @@
 //! The handle of an allocation, and what a look-up by address tells.
 
+#![expect(unsafe_code, reason = "that a lane has waited is an unsafe promise")]
+
 use std::sync::OnceLock;
 
 use piton_driver::{DevicePtr, DeviceRange};
@@ -149,6 +151,8 @@ pub(crate) struct OtherUses {
     pub(crate) wait: Frontier,
     /// All of them: those waited for, those its lane is ordered behind, and its own.
     pub(crate) earlier: Frontier,
+    /// The seq of its lane from which on it has come behind them, where somebody vouches for that.
+    waited_at: Option<u64>,
 }
 
 impl OtherUses {
@@ -161,8 +165,21 @@ impl OtherUses {
         match (earlier.points(), lane) {
             ([], _) => (0, None),
             ([point], Some(lane)) if point.lane == lane && wait.is_empty() => (point.seq, None),
-            _ => (0, Some(Box::new(Self { wait, earlier }))),
+            _ => (0, Some(Box::new(Self::new(wait, earlier)))),
         }
+    }
+
+    fn new(wait: Frontier, earlier: Frontier) -> Self {
+        Self {
+            wait,
+            earlier,
+            waited_at: None,
+        }
+    }
+
+    /// Whether somebody vouches that a point of its lane lies behind all of them.
+    pub(crate) fn is_waited_at(&self, point: Timepoint) -> bool {
+        self.waited_at.is_some_and(|seq| point.seq >= seq)
     }
 }
 
@@ -241,6 +258,21 @@ impl Allocation {
         match &self.others {
             Some(others) => &others.wait,
             None => NOTHING.get_or_init(Frontier::new),
+        }
+    }
+
+    /// Says that its lane has come behind the [wait](Self::wait): from then on last uses on the lane, at `place` or later, stand
+    /// for what the memory was used for before. Without this the pool believes what its timeline's clock knows
+    /// ([`Lane::note_wait`](piton_timeline::Lane::note_wait)), and keeps the earlier uses where that knows of no order.
+    ///
+    /// # Safety
+    /// When `place`, which is the lane's, has ended, all points of the wait have, and all that the lane was known to be ordered
+    /// behind when the memory was handed out.
+    pub unsafe fn assume_waited(&mut self, place: Timepoint) {
+        if let Some(others) = &mut self.others
+            && self.about.lane == LaneWord::new(Some(place.lane))
+        {
+            others.waited_at = Some(place.seq);
         }
     }
 

@@ -100,10 +100,14 @@ impl Books {
 
     fn check_sums(&self) -> Result<(), Inconsistency> {
         let stats = self.stats();
-        let sum = stats.live + stats.padding + stats.cached + stats.pending + stats.in_transit;
+        let sum = stats.live_bytes
+            + stats.padding_bytes
+            + stats.cached_bytes
+            + stats.pending_bytes
+            + stats.in_transit_bytes;
         let hollow = self.claims.hollow + self.suspended.live + self.suspended.hollow;
         let backed = self.index.capacity() - self.unbacked() - hollow;
-        if sum != stats.held + stats.suspended || backed + self.outside != self.held {
+        if sum != stats.held_bytes + stats.suspended_bytes || backed + self.outside != self.held {
             return Err(Inconsistency::Conservation(Box::new(stats)));
         }
         let chunks = u64::from(self.index.usage().chunks);

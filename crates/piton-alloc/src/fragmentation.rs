@@ -39,8 +39,8 @@ impl Books {
         let holes = shared.into_iter().chain([Region::IDLE]);
         let holes = holes.map(|domain| self.index.largest_free(domain));
         Fragmentation {
-            padding: stats.padding,
-            cached: stats.cached,
+            padding: stats.padding_bytes,
+            cached: stats.cached_bytes,
             largest_hole: holes.max().unwrap_or(0),
             stealable: match placement {
                 Placement::Blocks => 0,

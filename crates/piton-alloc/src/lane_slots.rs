@@ -122,9 +122,11 @@ impl LaneSlots {
         self.sole[region as usize].take()
     }
 
-    /// The slot of a lane, known from now on.
+    /// The slot of a lane, known from now on; `None` past those that have domains, which no pool keeps memory for.
     #[cold]
     pub(crate) fn meet(&mut self, lane: LaneId, timeline: &Timeline) -> Option<&mut LaneSlot> {
+        // A program can name any lane; the slots below it are made here.
+        Region::Large.of_lane(lane)?;
         let at = lane.index as usize;
         let known = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         let unmet = |index| LaneSlot {

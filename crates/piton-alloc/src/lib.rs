@@ -160,6 +160,7 @@ pub use error::{
 pub use events::{MemoryEvent, MemoryEventKind};
 pub use fragmentation::{Fragmentation, Pending};
 pub use owned::OwnedPool;
+pub use piton_plan::{PlaceConfig, PlaceError, Plan, Recorder};
 pub use placement::{Suspended, Translation};
 pub use planned::{Planned, PlannedStats};
 pub use pool::DevicePool;

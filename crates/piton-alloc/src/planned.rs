@@ -146,9 +146,9 @@ pub struct PlannedStats {
     /// How often a plan was given up, because a step departed too much or memory ran out.
     pub let_go: u64,
     /// Bytes of the region that is served from; 0 while there is none.
-    pub region: u64,
+    pub region_bytes: u64,
     /// Bytes of it that blocks have.
-    pub live: u64,
+    pub live_bytes: u64,
 }
 
 impl Planned {
@@ -244,8 +244,8 @@ impl Planned {
         let state = self.state.lock();
         let serving = state.serving.as_ref();
         PlannedStats {
-            region: serving.map_or(0, Serving::bytes),
-            live: serving.map_or(0, Serving::live),
+            region_bytes: serving.map_or(0, Serving::bytes),
+            live_bytes: serving.map_or(0, Serving::live),
             ..state.stats
         }
     }
@@ -274,18 +274,18 @@ impl Planned {
             return Ok(());
         }
         let stats = self.pool.stats();
-        let live = stats.live + stats.padding;
+        let live = stats.live_bytes + stats.padding_bytes;
         let no_room = || ServeError::NoRoom {
             height: plan.height(),
             live,
-            peak_held: stats.peak_held,
+            peak_held: stats.peak_held_bytes,
         };
         let is_patient = !insists && live > 0;
-        if is_patient && live.saturating_add(plan.height()) > stats.peak_held {
+        if is_patient && live.saturating_add(plan.height()) > stats.peak_held_bytes {
             return Err(no_room());
         }
         let growth = if is_patient {
-            Growth::Within(stats.peak_held)
+            Growth::Within(stats.peak_held_bytes)
         } else {
             Growth::Sparing
         };
@@ -413,7 +413,7 @@ impl MemoryPool for Planned {
         if allocation.pool != self.id {
             return self.pool.free(allocation, last_uses);
         }
-        let uses = reuse::uses_to_respect(&allocation, last_uses);
+        let uses = reuse::uses_to_respect(&allocation, last_uses, self.pool.timeline());
         self.free_planned(allocation, uses)
     }
 

@@ -35,6 +35,13 @@ use crate::stats::PoolStats;
 /// Dropping the pool gives every Block back that nobody uses any more. A Block with memory that is still allocated, or
 /// whose last use is not complete, stays with the source: freeing it under running work would be worse. Synchronise
 /// and free first, and nothing is left.
+///
+/// Its timeline is its maker's: who has one makes lanes, says what they did, and is believed.
+/// ```compile_fail,E0624
+/// fn lane_of_mine(pool: &piton_alloc::DevicePool) {
+///     let _timeline = pool.timeline();
+/// }
+/// ```
 pub struct DevicePool {
     pub(crate) id: PoolId,
     pub(crate) source: Arc<dyn BlockSource>,
@@ -182,8 +189,9 @@ impl DevicePool {
     /// Frees memory in stream order: others reuse it once `last_uses` is reached, and a lane that is ordered behind
     /// `last_uses` reuses it at once. Does not block, and does not call the source.
     ///
-    /// `last_uses` covers every command that names the memory; empty if none does. A point on the lane that the memory
-    /// was allocated for lies after the allocation's wait. What is complete may be left out.
+    /// `last_uses` covers every command that names the memory; empty if none does. What is complete may be left out. A point
+    /// on the lane that the memory was allocated for stands for the uses before the allocation too, if the timeline's clock knows
+    /// that it lies behind them, or somebody [vouches](Allocation::assume_waited) for it.
     ///
     /// # Errors
     /// [`FreeError`] with the allocation if it belongs to another pool.
@@ -219,7 +227,7 @@ impl DevicePool {
         if allocation.pool != self.id {
             return Err(self.refusal(allocation));
         }
-        let uses = reuse::uses_to_respect(&allocation, last_uses);
+        let uses = reuse::uses_to_respect(&allocation, last_uses, &self.timeline);
         let disposal = Disposal::of(&uses, allocation.region(), &self.timeline);
         if self.books.lock().give_back(&allocation, disposal) {
             Ok(())
@@ -340,9 +348,15 @@ impl DevicePool {
         self.settings.limit
     }
 
-    /// The timeline of the lanes the pool understands.
+    /// Whether this process is a fork of the one that made the pool's timeline.
     #[must_use]
-    pub const fn timeline(&self) -> &Arc<Timeline> {
+    pub fn is_forked(&self) -> bool {
+        self.timeline.is_forked()
+    }
+
+    /// The timeline of the lanes the pool understands. Nobody is shown it: whoever has a timeline makes lanes on it, says what they
+    /// have done, and is believed.
+    pub(crate) const fn timeline(&self) -> &Arc<Timeline> {
         &self.timeline
     }
 

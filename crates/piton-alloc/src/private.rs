@@ -71,7 +71,10 @@ impl PoolBlocks {
             AllocError::Driver(error) => return error,
             AllocError::FullNow(_) | AllocError::NeverFits { .. } => ErrorKind::OutOfMemory {
                 requested: bytes,
-                free: self.pool.limit().saturating_sub(self.pool.stats().live),
+                free: self
+                    .pool
+                    .limit()
+                    .saturating_sub(self.pool.stats().live_bytes),
                 capacity: self.pool.limit(),
             },
             _ => ErrorKind::InvalidSize {

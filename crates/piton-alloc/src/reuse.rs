@@ -7,8 +7,9 @@
 //! 3. Another lane may have it if the clock says the lane is ordered behind the use, or with a wait that it enqueues
 //!    first.
 //! 4. Uses that were pending at hand-out stay with the allocation. They are forgotten when the allocation is given
-//!    back with a use on the lane it was handed to, since that use runs after them: by lane order, by the order the
-//!    clock knew, or by the wait. Given back without such a use, they are joined to the last uses.
+//!    back with a use on the lane it was handed to that is known to run after them: by lane order, by the clock, or by
+//!    the wait, where somebody has [vouched](Allocation::assume_waited) for its place. Given back without such a use, they are
+//!    joined to the last uses: giving back is safe, so that a wait was made is no more than what somebody says.
 
 use piton_suballoc::Domain;
 use piton_timeline::{Frontier, LaneId, Reuse, Timeline, Timepoint};
@@ -56,15 +57,25 @@ impl Disposal {
 }
 
 /// All uses of an allocation's memory that reuse must respect, given the allocation's own last uses.
-pub(crate) fn uses_to_respect(allocation: &Allocation, last_uses: Frontier) -> Frontier {
-    let used_by_its_lane = |lane: LaneId| last_uses.points().iter().any(|point| point.lane == lane);
-    if allocation.lane().is_some_and(used_by_its_lane) {
-        return last_uses;
-    }
+pub(crate) fn uses_to_respect(
+    allocation: &Allocation,
+    last_uses: Frontier,
+    timeline: &Timeline,
+) -> Frontier {
     let mut uses = last_uses;
     if let Some(others) = &allocation.others {
-        uses.join(&others.earlier);
+        let is_its = |point: &&Timepoint| Some(point.lane) == allocation.lane();
+        match uses.points().iter().find(is_its).copied() {
+            Some(last) if others.is_waited_at(last) => {}
+            Some(last) => {
+                let earlier = others.earlier.points().iter();
+                let left = earlier.filter(|point| !timeline.is_known_behind(last, **point));
+                left.for_each(|point| uses.insert(*point));
+            }
+            None => uses.join(&others.earlier),
+        }
     }
+    // Of two points on one lane the later counts, whatever the program says.
     if let Some(own) = allocation.own_use() {
         uses.insert(own);
     }
@@ -90,7 +101,13 @@ impl LastUse {
             return Self::Several;
         }
         match last_uses.points() {
-            [point] if (allocation.own == 0) | allocation.is_on(point.lane) => Self::At(*point),
+            // A place before its lane's last use is no place of its own use.
+            [point] if (allocation.own == 0) | allocation.is_on(point.lane) => {
+                Self::At(Timepoint {
+                    seq: point.seq.max(allocation.own),
+                    ..*point
+                })
+            }
             [] => allocation.own_use().map_or(Self::None, Self::At),
             _ => Self::Several,
         }

@@ -1,8 +1,8 @@
-//! What the pool counts. All sizes are bytes.
+//! What the pool counts.
 
 /// A pool's counters at one moment.
 ///
-/// `held + suspended = live + padding + cached + pending + in_transit`. Reading them costs a short lock, a step per lane, and one for each piece
+/// `held_bytes + suspended_bytes = live_bytes + padding_bytes + cached_bytes + pending_bytes + in_transit_bytes`. Reading them costs a short lock, a step per lane, and one for each piece
 /// of memory that is complete and that no other lane has asked for since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
@@ -23,29 +23,29 @@ pub struct PoolStats {
     /// Calls to the source for virtual memory: create, destroy, map and unmap, failed ones too.
     pub page_calls: u64,
     /// Bytes of pages taken from holes to be mapped elsewhere or given back.
-    pub stolen: u64,
+    pub stolen_bytes: u64,
     /// Blocks held, or address ranges reserved.
     pub blocks: u64,
     /// Allocations in use.
     pub allocations: u64,
     /// Bytes asked for by allocations in use.
-    pub live: u64,
+    pub live_bytes: u64,
     /// Bytes lost to rounding by allocations in use.
-    pub padding: u64,
+    pub padding_bytes: u64,
     /// Free bytes whose uses are all known complete: anyone may have them, at once or as soon as they ask.
-    pub cached: u64,
+    pub cached_bytes: u64,
     /// Free bytes whose last use is not known complete.
-    pub pending: u64,
+    pub pending_bytes: u64,
     /// Bytes on their way: Blocks going back to the source, pages being mapped, unmapped, or mapped nowhere.
-    pub in_transit: u64,
+    pub in_transit_bytes: u64,
     /// Bytes of live allocations, with padding, whose pages are gone for now ([`DevicePool::suspend`](crate::DevicePool::suspend)).
-    pub suspended: u64,
+    pub suspended_bytes: u64,
     /// Bytes of all Blocks.
-    pub held: u64,
+    pub held_bytes: u64,
     /// Most bytes live at once.
-    pub peak_live: u64,
+    pub peak_live_bytes: u64,
     /// Most bytes held at once.
-    pub peak_held: u64,
+    pub peak_held_bytes: u64,
 }
 
 impl PoolStats {

@@ -20,7 +20,11 @@ const WEIGHTS: Tag = Tag(1);
 const CACHE: Tag = Tag(2);
 
 fn pool() -> DevicePool {
-    let (source, timeline) = (Arc::new(Books::new(1 << 20)), Timeline::new());
+    pool_on(&Timeline::new())
+}
+
+fn pool_on(timeline: &Arc<Timeline>) -> DevicePool {
+    let (source, timeline) = (Arc::new(Books::new(1 << 20)), Arc::clone(timeline));
     DevicePool::new(source, timeline, &MemoryPoolConfig::default()).unwrap()
 }
 
@@ -47,12 +51,12 @@ fn a_limit_is_reached_and_what_is_freed_can_be_had_again() {
     let third = pool.allocate(Request::new(600)).unwrap();
     let usage = pool.usage();
     assert_eq!(
-        (usage.live, usage.peak_live, usage.refused),
+        (usage.live_bytes, usage.peak_live_bytes, usage.refused),
         (1000, 1000, 1)
     );
     free(&pool, second);
     free(&pool, third);
-    assert_eq!((pool.usage().live, pool.usage().allocations), (0, 0));
+    assert_eq!((pool.usage().live_bytes, pool.usage().allocations), (0, 0));
 }
 
 #[test]
@@ -67,7 +71,7 @@ fn what_the_pool_refuses_is_not_counted_as_used() {
         pool.allocate(Request::new(0)),
         Err(AllocError::ZeroBytes)
     ));
-    assert_eq!((pool.usage().live, pool.usage().allocations), (0, 0));
+    assert_eq!((pool.usage().live_bytes, pool.usage().allocations), (0, 0));
 }
 
 #[test]
@@ -76,7 +80,7 @@ fn an_allocation_of_another_pool_changes_no_count() {
     let mine = pool.allocate(Request::new(500)).unwrap();
     let foreign = DevicePool::allocate(&other, Request::new(300)).unwrap();
     let error = pool.free(foreign, Frontier::new()).unwrap_err();
-    assert_eq!(pool.usage().live, 500);
+    assert_eq!(pool.usage().live_bytes, 500);
     free(&other, *error.allocation);
     free(&pool, mine);
 }
@@ -98,14 +102,14 @@ fn each_tag_has_its_limit_and_the_rest_has_none() {
     let cache = pool.allocate(Request::new(500).tagged(CACHE)).unwrap();
     let other = pool.allocate(Request::new(5000).tagged(Tag(9))).unwrap();
     let plain = pool.allocate(Request::new(7)).unwrap();
-    assert_eq!(pool.other_usage().live, 5007);
+    assert_eq!(pool.other_usage().live_bytes, 5007);
     assert_eq!(pool.usage(Tag(9)), None);
     assert_eq!(cache.tag(), Some(CACHE));
     for allocation in [weights, cache, other, plain] {
         free(&pool, allocation);
     }
-    assert!(pool.usages().all(|(_, usage)| usage.live == 0));
-    assert_eq!(pool.other_usage().live, 0);
+    assert!(pool.usages().all(|(_, usage)| usage.live_bytes == 0));
+    assert_eq!(pool.other_usage().live_bytes, 0);
 }
 
 #[test]
@@ -145,8 +149,8 @@ fn requests_fail_when_they_are_to_and_the_pool_is_not_asked() {
 
 #[test]
 fn a_log_says_what_was_asked_in_the_order_of_its_streams() {
-    let pool = pool();
-    let timeline = Arc::clone(pool.timeline());
+    let timeline = Timeline::new();
+    let pool = pool_on(&timeline);
     let lanes: Vec<Lane> = (0..2).map(|_| timeline.register(None).unwrap()).collect();
     let before = pool.allocate(Request::new(1)).unwrap();
     let logged = Logged::new(pool, Vec::new());
@@ -254,12 +258,12 @@ fn adaptors_stand_around_pools_of_every_kind() {
         let cache = ask(4_000, CACHE).unwrap();
         let found = logged.lookup(cache.ptr()).map(|info| info.bytes);
         assert_eq!(found, Some(4_000), "{kind}");
-        assert_eq!(counted.counts().usage.live, 10_000, "{kind}");
+        assert_eq!(counted.counts().usage.live_bytes, 10_000, "{kind}");
         free(&logged, weights);
         free(&logged, cache);
         let counts = counted.counts();
-        assert_eq!((counts.usage.live, counts.served), (0, 2), "{kind}");
-        assert_eq!(pool.stats().live, 0, "{kind}");
+        assert_eq!((counts.usage.live_bytes, counts.served), (0, 2), "{kind}");
+        assert_eq!(pool.stats().live_bytes, 0, "{kind}");
         let (_, written) = logged.finish().unwrap();
         let lines = String::from_utf8(written).unwrap();
         assert_eq!(lines, "a,0,6000,0\na,1,4000,0\nf,0,0\nf,1,0\n", "{kind}");
@@ -321,14 +325,14 @@ proptest! {
             }
             let of = |tag| by_tag.get(&tag).copied().unwrap_or(0);
             let sum: u64 = by_tag.values().sum();
-            prop_assert_eq!(pool.usage(WEIGHTS).unwrap().live, of(WEIGHTS));
-            prop_assert_eq!(pool.usage(CACHE).unwrap().live, of(CACHE));
-            prop_assert_eq!(pool.other_usage().live, of(Tag(0)) + of(Tag(3)));
-            prop_assert_eq!(inside.inner().usage().live, sum);
+            prop_assert_eq!(pool.usage(WEIGHTS).unwrap().live_bytes, of(WEIGHTS));
+            prop_assert_eq!(pool.usage(CACHE).unwrap().live_bytes, of(CACHE));
+            prop_assert_eq!(pool.other_usage().live_bytes, of(Tag(0)) + of(Tag(3)));
+            prop_assert_eq!(inside.inner().usage().live_bytes, sum);
             let counts = inside.counts();
-            prop_assert_eq!((counts.usage.live, counts.served, counts.bytes_served), (sum, served, bytes_served));
+            prop_assert_eq!((counts.usage.live_bytes, counts.served, counts.served_bytes), (sum, served, bytes_served));
             prop_assert_eq!(counts.by_size.iter().sum::<u64>(), counts.served + counts.failed);
-            prop_assert_eq!(pool.stats().live, sum);
+            prop_assert_eq!(pool.stats().live_bytes, sum);
         }
         for allocation in live {
             free(&pool, allocation);

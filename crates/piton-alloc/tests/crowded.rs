@@ -55,7 +55,7 @@ fn choice(live: u64, config: MemoryPoolConfig) -> Choice {
     bench.free(ended_too, [uses[1]]);
     // No run has room for it: the pool grows beyond what was ever live.
     others.push(on(&bench, 0, 7));
-    assert_eq!(bench.pool.stats().held, (live + 7) * GRANULE);
+    assert_eq!(bench.pool.stats().held_bytes, (live + 7) * GRANULE);
     let places = (own.ptr().address(), fitting.ptr().address());
     bench.free(fitting, [uses[1]]);
     bench.free(own, [uses[0]]);

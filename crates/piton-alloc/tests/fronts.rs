@@ -27,7 +27,10 @@ fn what_a_lane_freed_is_its_own_first_and_everyones_before_the_pool_grows() {
     }
     bench.pool.check().unwrap();
     assert_eq!(
-        (bench.pool.stats().pending, bench.pool.stats().live),
+        (
+            bench.pool.stats().pending_bytes,
+            bench.pool.stats().live_bytes
+        ),
         (BLOCK, 0)
     );
     assert_eq!(bench.pool.lookup(ptrs[15]), None);

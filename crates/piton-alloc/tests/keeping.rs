@@ -27,7 +27,7 @@ fn what_a_lane_kept_is_everyones_as_soon_as_another_asks() {
     let _half = bench.on(0, BLOCK / 2);
     bench.complete(0);
     let kept = bench.pool.stats();
-    assert_eq!((kept.pending, kept.cached), (0, BLOCK / 2));
+    assert_eq!((kept.pending_bytes, kept.cached_bytes), (0, BLOCK / 2));
     let taken = bench.on(1, BLOCK / 4);
     let asked = bench.pool.stats();
     assert_eq!((asked.hits, asked.misses), (kept.hits + 1, kept.misses));

@@ -85,7 +85,7 @@ fn a_step_that_repeats_is_served_whole_and_asks_the_source_for_nothing() {
     } = fixture(64 * GRANULE);
     let lane = timeline.register(None).unwrap();
     serve(&pool, || drop(step(&pool, &lane)));
-    assert_eq!(pool.planned_stats().region, 8 * GRANULE);
+    assert_eq!(pool.planned_stats().region_bytes, 8 * GRANULE);
     let calls = source.calls();
     let first = step(&pool, &lane);
     for _ in 0..3 {
@@ -94,9 +94,9 @@ fn a_step_that_repeats_is_served_whole_and_asks_the_source_for_nothing() {
     }
     assert_eq!(source.calls(), calls);
     let stats = pool.planned_stats();
-    assert_eq!((stats.served, stats.departed, stats.live), (16, 0, 0));
+    assert_eq!((stats.served, stats.departed, stats.live_bytes), (16, 0, 0));
     pool.stop_serving();
-    assert_eq!(pool.stats().live, 0, "the region is back");
+    assert_eq!(pool.stats().live_bytes, 0, "the region is back");
 }
 
 #[test]
@@ -134,22 +134,31 @@ fn what_is_live_of_a_region_is_what_its_blocks_were_asked_for() {
     let lane = timeline.register(None).unwrap();
     serve(&pool, || drop(step(&pool, &lane)));
     let idle = pool.stats();
-    assert_eq!((idle.live, idle.allocations, idle.pending), (0, 0, 0));
+    assert_eq!(
+        (idle.live_bytes, idle.allocations, idle.pending_bytes),
+        (0, 0, 0)
+    );
     let kept = pool
         .allocate(Request::new(2 * GRANULE).on(lane.id()))
         .unwrap();
     let large = allocate(&pool, 6, &lane);
     assert_eq!(pool.planned_stats().served, 2);
     let full = pool.stats();
-    assert_eq!((full.live, full.allocations), (8 * GRANULE, 2));
+    assert_eq!((full.live_bytes, full.allocations), (8 * GRANULE, 2));
     let used = lane.submit(1);
     pool.free(large, Frontier::from(used)).unwrap();
     let stats = pool.stats();
-    assert_eq!((stats.live, stats.pending), (2 * GRANULE, 6 * GRANULE));
+    assert_eq!(
+        (stats.live_bytes, stats.pending_bytes),
+        (2 * GRANULE, 6 * GRANULE)
+    );
     lane.complete(1);
     let stats = pool.stats();
-    assert_eq!((stats.live, stats.pending), (2 * GRANULE, 0));
-    assert_eq!(stats.held, stats.live + stats.padding + stats.cached);
+    assert_eq!((stats.live_bytes, stats.pending_bytes), (2 * GRANULE, 0));
+    assert_eq!(
+        stats.held_bytes,
+        stats.live_bytes + stats.padding_bytes + stats.cached_bytes
+    );
     pool.free(kept, Frontier::new()).unwrap();
 }
 
@@ -164,16 +173,21 @@ fn a_step_that_departs_lets_the_plan_go_and_the_next_takes_it_up_again() {
     let stranger = allocate(&pool, 7, &lane);
     let stats = pool.planned_stats();
     assert_eq!(
-        (stats.served, stats.departed, stats.let_go, stats.region),
+        (
+            stats.served,
+            stats.departed,
+            stats.let_go,
+            stats.region_bytes
+        ),
         (1, 1, 1, 0)
     );
     // What is live keeps its memory, and can be found and freed; what was free is the pool's.
     assert_eq!(pool.lookup(kept.ptr()).unwrap().ptr, kept.ptr());
-    assert_eq!(pool.stats().live, 9 * GRANULE);
+    assert_eq!(pool.stats().live_bytes, 9 * GRANULE);
     for block in [kept, stranger] {
         pool.free(block, Frontier::new()).unwrap();
     }
-    assert_eq!(pool.stats().live, 0);
+    assert_eq!(pool.stats().live_bytes, 0);
     pool.begin_step();
     step(&pool, &lane);
     assert_eq!(pool.planned_stats().served, 5);
@@ -203,7 +217,7 @@ fn memory_is_found_in_a_region_that_serves_little() {
     // Eight of ten granules are the region's.
     let large = allocate(&pool, 9, &lane);
     let stats = pool.planned_stats();
-    assert_eq!((stats.let_go, stats.region), (1, 0));
+    assert_eq!((stats.let_go, stats.region_bytes), (1, 0));
     pool.free(large, Frontier::new()).unwrap();
 }
 
@@ -330,7 +344,7 @@ fn what_is_served_is_in_the_list_of_events_and_the_region_is_told_block_by_block
     );
     // A region that is let go is told so, and what lives on is the pool's, as large as it was asked for.
     pool.stop_serving();
-    assert_eq!(pool.stats().live, 2 * GRANULE - 100);
+    assert_eq!(pool.stats().live_bytes, 2 * GRANULE - 100);
     assert_eq!(pool.lookup(kept.ptr()).unwrap().tag, Some(Tag(7)));
     pool.free(kept, Frontier::new()).unwrap();
     let kinds: Vec<_> = pool

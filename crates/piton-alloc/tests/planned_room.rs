@@ -79,7 +79,7 @@ fn a_region_takes_pages_from_holes_before_the_pool_holds_more_than_ever() {
     let kept = fixture.give_back_each(blocks, 2);
     // 200 are live, and the holes have 20 each.
     fixture.pool.serve(plan(200 * GRANULE)).unwrap();
-    assert_eq!(fixture.pool.planned_stats().region, 200 * GRANULE);
+    assert_eq!(fixture.pool.planned_stats().region_bytes, 200 * GRANULE);
     assert_eq!(fixture.source.held(), held);
     fixture.give_back(kept);
 }
@@ -92,10 +92,10 @@ fn a_region_that_has_waited_long_enough_makes_the_pool_hold_what_it_needs_and_no
     let refused = fixture.pool.serve(plan(230 * GRANULE));
     assert!(matches!(refused, Err(ServeError::NoRoom { .. })));
     for _ in 0..3 {
-        assert_eq!(fixture.pool.planned_stats().region, 0);
+        assert_eq!(fixture.pool.planned_stats().region_bytes, 0);
         fixture.pool.begin_step();
     }
-    assert_eq!(fixture.pool.planned_stats().region, 230 * GRANULE);
+    assert_eq!(fixture.pool.planned_stats().region_bytes, 230 * GRANULE);
     assert_eq!(fixture.source.held(), 430 * GRANULE);
     fixture.give_back(kept);
 }
@@ -132,7 +132,7 @@ fn where_blocks_are_in_use_no_region_is_taken_and_no_other_block_goes_back() {
     assert_eq!((fixture.source.calls(), fixture.source.held()), before);
     // A region that an idle Block makes room for is taken.
     fixture.pool.serve(plan(400 * GRANULE)).unwrap();
-    assert_eq!(fixture.pool.planned_stats().region, 400 * GRANULE);
+    assert_eq!(fixture.pool.planned_stats().region_bytes, 400 * GRANULE);
     assert_eq!(fixture.source.held(), before.1);
     fixture.give_back(kept);
 }

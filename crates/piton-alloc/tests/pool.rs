@@ -129,7 +129,7 @@ fn memory_that_two_lanes_used_waits_for_both() {
     let first = bench.on(0, BLOCK);
     let uses = [bench.work(0), bench.work(1)];
     bench.free(first, uses);
-    assert_eq!(bench.pool.stats().pending, BLOCK);
+    assert_eq!(bench.pool.stats().pending_bytes, BLOCK);
     let part = bench.on(0, KIB);
     assert_eq!(part.wait().points(), [uses[1]]);
     let other = bench.on(2, KIB);
@@ -172,7 +172,7 @@ fn memory_of_an_idle_lane_serves_the_others() {
             .into_iter()
             .for_each(|allocation| bench.free(allocation, [last]));
     }
-    assert_eq!(bench.pool.stats().peak_held, 4 * BLOCK);
+    assert_eq!(bench.pool.stats().peak_held_bytes, 4 * BLOCK);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn idle_blocks_are_given_back_before_the_pool_exceeds_its_peak() {
     let large = bench.on(0, 3 * BLOCK);
     assert_eq!(large.rounded_bytes(), 3 * BLOCK);
     assert_eq!(
-        (bench.pool.stats().peak_held, bench.source.held()),
+        (bench.pool.stats().peak_held_bytes, bench.source.held()),
         (4 * BLOCK, 4 * BLOCK)
     );
     bench.pool.check().unwrap();

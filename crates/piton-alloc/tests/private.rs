@@ -40,7 +40,11 @@ fn what_a_private_pool_frees_nobody_else_gets_before_it_is_dropped() {
     let (_timeline, pools) = pools(8 * GRANULE);
     for pool in pools {
         let private = pool.private(&CONFIG()).unwrap();
-        assert_eq!(pool.stats().live, 0, "nothing is taken before it is needed");
+        assert_eq!(
+            pool.stats().live_bytes,
+            0,
+            "nothing is taken before it is needed"
+        );
         let one = private.allocate(Request::new(6 * GRANULE)).unwrap();
         let place = one.ptr();
         private.free(one, Frontier::new()).unwrap();
@@ -51,7 +55,7 @@ fn what_a_private_pool_frees_nobody_else_gets_before_it_is_dropped() {
         private.free(again, Frontier::new()).unwrap();
         private.check().unwrap();
         drop(private);
-        assert_eq!(pool.stats().live, 0);
+        assert_eq!(pool.stats().live_bytes, 0);
         let whole = pool.allocate(Request::new(6 * GRANULE)).unwrap();
         pool.free(whole, Frontier::new()).unwrap();
         pool.check().unwrap();
@@ -71,7 +75,7 @@ fn memory_in_use_is_not_given_back_with_its_pool() {
         private.free(block, Frontier::from(running)).unwrap();
         // The work that uses it has not ended, so nobody may have its memory.
         drop(private);
-        assert_eq!(pool.stats().live, 2 * GRANULE);
+        assert_eq!(pool.stats().live_bytes, 2 * GRANULE);
         lane.complete(number);
     }
 }

@@ -140,7 +140,7 @@ fn grow(pool: &DevicePool) -> [Allocation; 2] {
 
 fn check(source: &Beside, pool: &DevicePool) {
     pool.check().unwrap();
-    assert_eq!(pool.stats().held, source.source.held());
+    assert_eq!(pool.stats().held_bytes, source.source.held());
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn shrinking_stops_at_the_watermark_and_at_what_was_reserved() {
         check(&source, &pool);
         let reserved = pool.reserve(30 * GRANULE).unwrap();
         assert_eq!(pool.shrink_to(0), 0, "it was reserved");
-        assert!(pool.stats().held >= reserved.min(30 * GRANULE));
+        assert!(pool.stats().held_bytes >= reserved.min(30 * GRANULE));
         for one in stay {
             pool.free(one, Frontier::new()).unwrap();
         }

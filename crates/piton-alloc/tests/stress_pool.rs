@@ -97,8 +97,12 @@ fn look(pool: &DevicePool) {
         assert_eq!(bytes, block.range.bytes);
     }
     let stats = pool.stats();
-    let sum = stats.live + stats.padding + stats.cached + stats.pending + stats.in_transit;
-    assert_eq!(stats.held, sum);
+    let sum = stats.live_bytes
+        + stats.padding_bytes
+        + stats.cached_bytes
+        + stats.pending_bytes
+        + stats.in_transit_bytes;
+    assert_eq!(stats.held_bytes, sum);
 }
 
 #[test]
@@ -123,5 +127,5 @@ fn threads_never_share_memory_and_leave_nothing_behind() {
     });
     pool.check().expect("consistent");
     pool.trim(0);
-    assert_eq!((pool.stats().live, source.held()), (0, 0));
+    assert_eq!((pool.stats().live_bytes, source.held()), (0, 0));
 }

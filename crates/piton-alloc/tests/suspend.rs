@@ -49,7 +49,7 @@ impl Bench {
 
     fn check(&self) {
         self.pool.check().unwrap();
-        assert_eq!(self.pool.stats().held, self.source.held());
+        assert_eq!(self.pool.stats().held_bytes, self.source.held());
     }
 
     fn suspend(&self, allocations: Vec<Allocation>) -> Suspended {
@@ -80,11 +80,14 @@ fn a_whole_pool_gives_all_its_pages_back_and_has_the_same_addresses_afterwards()
     assert!(suspended.released() > 0 && suspended.released() <= held);
     assert_eq!(suspended.error(), None);
     let stats = bench.pool.stats();
-    assert_eq!(stats.suspended, stats.live + stats.padding);
+    assert_eq!(
+        stats.suspended_bytes,
+        stats.live_bytes + stats.padding_bytes
+    );
     bench.check();
     let live = bench.pool.resume(suspended).unwrap();
     bench.check();
-    assert_eq!(bench.pool.stats().suspended, 0);
+    assert_eq!(bench.pool.stats().suspended_bytes, 0);
     let after: Vec<(DevicePtr, u64)> = live.iter().map(|one| (one.ptr(), one.bytes())).collect();
     assert_eq!(before, after);
     assert!(live.iter().all(|one| bench.backs(one.ptr(), one.bytes())));
@@ -142,7 +145,7 @@ fn an_error_for_want_of_memory_tells_what_is_suspended() {
     let AllocError::FullNow(full) = &refused else {
         panic!("{refused}");
     };
-    assert_eq!(full.suspended, bench.pool.stats().suspended);
+    assert_eq!(full.suspended, bench.pool.stats().suspended_bytes);
     let sum = full.live + full.padding + full.cached + full.pending + full.in_transit;
     assert_eq!(full.held, sum - full.suspended);
     assert!(
@@ -161,7 +164,10 @@ fn suspended_memory_can_be_given_back_for_good() {
     bench.pool.discard(suspended).unwrap();
     bench.check();
     let stats = bench.pool.stats();
-    assert_eq!((stats.live, stats.allocations, stats.suspended), (0, 0, 0));
+    assert_eq!(
+        (stats.live_bytes, stats.allocations, stats.suspended_bytes),
+        (0, 0, 0)
+    );
     bench.give(bench.take(60 * GRANULE));
 }
 

@@ -174,7 +174,8 @@ unsafe impl NativeDevice for AscendDevice {
     }
 }
 
-impl Device for AscendDevice {
+// SAFETY: every facet is of the device of one context.
+unsafe impl Device for AscendDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }

@@ -7,7 +7,7 @@ use crate::{
     stream::{Memory, Use},
 };
 use bytemuck::Pod;
-use piton_driver::{Access, Parameter, Signature};
+use piton_driver::{Access, DeviceInfo, Parameter, Signature};
 use piton_graph::PrivateChunk;
 use smallvec::SmallVec;
 
@@ -87,7 +87,16 @@ impl<'a> Arguments<'a> {
         self.named().filter_map(used).collect()
     }
 
-    pub(crate) fn pack(&self, signature: &Signature) -> Result<Packed, BufferError> {
+    /// The arguments as the device takes them. Takes no memory for more than it passes: a signature may align a byte to gigabytes.
+    pub(crate) fn pack(
+        &self,
+        signature: &Signature,
+        device: &DeviceInfo,
+    ) -> Result<Packed, BufferError> {
+        let (bytes, limit) = (signature.packed_bytes(), device.limits.argument_bytes);
+        if bytes > u64::from(limit) {
+            return Err(BufferError::ArgumentBytes { bytes, limit });
+        }
         let (expected, given) = (signature.parameters().len(), self.0.len());
         if expected != given {
             return Err(BufferError::ArgumentCount { expected, given });

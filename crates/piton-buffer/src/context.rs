@@ -77,8 +77,8 @@ impl DeviceContext {
         self.device.info().id
     }
 
-    /// The pool of its memory.
-    pub fn memory(&self) -> &DevicePool {
+    /// The pool of its memory. Whoever keeps a handle of it keeps the device open, and nothing else.
+    pub fn memory(&self) -> &Arc<DevicePool> {
         &self.memory
     }
 

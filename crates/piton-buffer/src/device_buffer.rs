@@ -47,10 +47,11 @@ impl<T: Pod> DeviceBuffer<T> {
     pub fn into_bytes(self) -> DeviceBuffer<u8> {
         // Does not overflow: the buffer was allocated.
         let len = self.len * size_of::<T>() as u64;
-        DeviceBuffer::new(self.memory, len)
+        self.retyped(len)
     }
 
-    /// The same memory as elements of another type.
+    /// The same memory as elements of another type. Waits for values in it that are under way are reads from then on, behind which
+    /// words of the new size are written.
     ///
     /// # Errors
     /// The buffer itself, where it is no whole number of such elements or not aligned for them.
@@ -60,7 +61,12 @@ impl<T: Pod> DeviceBuffer<T> {
         if !is_whole || !self.ptr().is_aligned_to(align_of::<U>() as u64) {
             return Err(Box::new(self));
         }
-        Ok(DeviceBuffer::new(self.memory, bytes / each))
+        Ok(self.retyped(bytes / each))
+    }
+
+    fn retyped<U: Pod>(mut self, len: u64) -> DeviceBuffer<U> {
+        self.memory.uses.retype();
+        DeviceBuffer::new(self.memory, len)
     }
 
     /// Its address, for looking at.

@@ -1,10 +1,40 @@
 //! A chunk of device memory with the record of its uses: bytes, no type.
 
+#![expect(
+    unsafe_code,
+    reason = "vouches for the waits of memory that was handed out"
+)]
+
 use crate::{BufferError, DeviceContext, uses::Uses, witness};
-use piton_alloc::{Allocation, DevicePool, Request};
+use piton_alloc::{
+    AllocError, Allocation, DevicePool, FreeError, MemoryPool, Planned, PoolId, Request,
+};
 use piton_driver::{DevicePtr, DeviceRange};
 use piton_timeline::Frontier;
 use std::sync::Arc;
+
+/// Where memory comes from and goes back to.
+#[derive(Debug)]
+pub(crate) enum Origin {
+    Pool(Arc<DevicePool>),
+    Planned(Arc<Planned>),
+}
+
+impl Origin {
+    fn allocate(&self, request: Request) -> Result<Allocation, AllocError> {
+        match self {
+            Self::Pool(pool) => pool.allocate(request),
+            Self::Planned(planned) => planned.allocate(request),
+        }
+    }
+
+    fn free(&self, allocation: Allocation, last_uses: Frontier) -> Result<(), FreeError> {
+        match self {
+            Self::Pool(pool) => pool.free(allocation, last_uses),
+            Self::Planned(planned) => planned.free(allocation, last_uses),
+        }
+    }
+}
 
 /// Memory that is given back, in stream order, when it is dropped.
 ///
@@ -16,8 +46,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct DeviceMemory {
     pub(crate) context: Arc<DeviceContext>,
-    /// Where it came from and goes back to: the context's, or a private one of it.
-    pool: Arc<DevicePool>,
+    /// Where it came from and goes back to: the context's pool, or a private or planned one of it.
+    origin: Origin,
     allocation: Option<Allocation>,
     pub(crate) uses: Uses,
 }
@@ -30,36 +60,42 @@ impl DeviceMemory {
         stream: &piton_stream::Stream,
         bytes: u64,
     ) -> Result<Self, BufferError> {
-        Self::allocate_from(context, &context.memory, stream, bytes)
+        let origin = Origin::Pool(Arc::clone(&context.memory));
+        Self::allocate_from(context, origin, stream, bytes)
     }
 
-    /// The same from a pool of this context, or a private one of it.
+    /// The same from a pool of this context, or a private or planned one of it.
     #[track_caller]
     pub(crate) fn allocate_from(
         context: &Arc<DeviceContext>,
-        pool: &Arc<DevicePool>,
+        origin: Origin,
         stream: &piton_stream::Stream,
         bytes: u64,
     ) -> Result<Self, BufferError> {
         let request = Request::new(bytes).on(stream.id());
-        let allocation = pool.allocate(request)?;
+        let mut allocation = origin.allocate(request)?;
         let range = allocation.range();
         let prepared = match stream.order_after(allocation.wait()) {
-            Ok(()) => witness::handed_out(context, stream, range),
+            Ok(()) => {
+                // SAFETY: the stream came behind the points just now, so before this place; what it was ordered behind when it
+                // was given the memory it was ordered behind before that.
+                unsafe { allocation.assume_waited(stream.now()) };
+                witness::handed_out(context, stream, range)
+            }
             Err(error) => Err(error.into()),
         };
         // The stream is ordered behind the memory's past from here on; another stream that takes the buffer
         // comes after this point and thereby after that past, whose failures are nobody's business here.
         // INVARIANT: (2) the past is what the stream has waited for, or has done itself.
-        let mut origin: Frontier = stream.now().into();
+        let mut past: Frontier = stream.now().into();
         if prepared.is_err() {
-            origin.join(allocation.wait());
+            past.join(allocation.wait());
         }
         let memory = Self {
             context: Arc::clone(context),
-            pool: Arc::clone(pool),
+            origin,
             allocation: Some(allocation),
-            uses: Uses::after(origin),
+            uses: Uses::after(past),
         };
         prepared?;
         Ok(memory)
@@ -75,9 +111,9 @@ impl DeviceMemory {
         self.allocation = Some(allocation);
     }
 
-    /// The pool it goes back to.
-    pub(crate) fn pool(&self) -> &Arc<DevicePool> {
-        &self.pool
+    /// Whose allocation it is.
+    pub(crate) fn pool(&self) -> Option<PoolId> {
+        self.allocation.as_ref().map(Allocation::pool)
     }
 
     /// All of it.
@@ -108,7 +144,7 @@ impl Drop for DeviceMemory {
         let uses = self.uses.all();
         // Before the pool has it and may hand it out again.
         witness::taken_back(&self.context, allocation.range(), &uses);
-        let freed = self.pool.free(allocation, uses);
+        let freed = self.origin.free(allocation, uses);
         debug_assert!(
             freed.is_ok(),
             "the pool knows its own allocation: {freed:?}"

@@ -1,6 +1,6 @@
 //! Why a safe operation was refused.
 
-use piton_alloc::{AllocError, ConfigError, ResumeErrorKind, SuspendErrorKind};
+use piton_alloc::{AllocError, ConfigError, ResumeErrorKind, ServeError, SuspendErrorKind};
 use piton_driver::{DeviceId, DeviceRange, DriverError, Parameter};
 use piton_graph::GraphError;
 use piton_pinned::PinnedError;
@@ -19,6 +19,9 @@ pub enum BufferError {
     /// The memory pool's configuration contradicts itself or the device.
     #[error(transparent)]
     MemoryConfig(#[from] ConfigError),
+    /// A plan is not served from.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     /// Buffers were not suspended.
     #[error(transparent)]
     Suspend(#[from] SuspendErrorKind),
@@ -89,6 +92,14 @@ pub enum BufferError {
         index: usize,
         /// What the signature says.
         expected: Parameter,
+    },
+    /// A kernel whose arguments take more bytes, with what lies between them, than the device passes.
+    #[error("the kernel's arguments take {bytes} bytes, and the device passes {limit} at most")]
+    ArgumentBytes {
+        /// What its signature asks for.
+        bytes: u64,
+        /// What the device passes at most.
+        limit: u32,
     },
     /// A fill with a value of a size no device fills with.
     #[error("a fill takes values of 1, 2 or 4 bytes, not {bytes}")]

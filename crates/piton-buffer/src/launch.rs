@@ -72,11 +72,11 @@ impl<'a> KernelLaunch<'a> {
     ///
     /// # Errors
     /// [`ArgumentCount`](BufferError::ArgumentCount), [`ArgumentMismatch`](BufferError::ArgumentMismatch),
-    /// [`OtherDevice`](BufferError::OtherDevice), [`OtherRuntime`](BufferError::OtherRuntime), and what the
+    /// [`ArgumentBytes`](BufferError::ArgumentBytes), [`OtherDevice`](BufferError::OtherDevice), [`OtherRuntime`](BufferError::OtherRuntime), and what the
     /// stream refuses: a grid without blocks or with too many, a kernel of another device. Nothing was launched.
     #[track_caller]
     pub fn submit(self) -> Result<(), BufferError> {
-        let packed = self.arguments.pack(self.kernel.signature())?;
+        let packed = self.pack()?;
         let uses = self.arguments.uses();
         let ordered = self.stream.order(&uses)?;
         let command = Command::Launch(self.launch(&packed));
@@ -95,7 +95,7 @@ impl<'a> KernelLaunch<'a> {
     /// As [`submit`](Self::submit).
     #[track_caller]
     pub fn try_submit(&self) -> Result<Submission<()>, BufferError> {
-        let packed = self.arguments.pack(self.kernel.signature())?;
+        let packed = self.pack()?;
         let uses = self.arguments.uses();
         let ordered = self.stream.order(&uses)?;
         let (raw, command) = (self.stream.raw(), Command::Launch(self.launch(&packed)));
@@ -116,7 +116,7 @@ impl<'a> KernelLaunch<'a> {
     pub fn submit_async(self) -> impl Future<Output = Result<(), BufferError>> + Send + 'a {
         let origin = Location::caller();
         async move {
-            let packed = self.arguments.pack(self.kernel.signature())?;
+            let packed = self.pack()?;
             let uses = self.arguments.uses();
             let ordered = self.stream.order(&uses)?;
             let (raw, command) = (self.stream.raw(), Command::Launch(self.launch(&packed)));
@@ -127,6 +127,11 @@ impl<'a> KernelLaunch<'a> {
             ordered.note(&point.into());
             Ok(())
         }
+    }
+
+    fn pack(&self) -> Result<Packed, BufferError> {
+        let device = self.stream.context().device().info();
+        self.arguments.pack(self.kernel.signature(), device)
     }
 
     fn launch<'l>(&'l self, packed: &'l Packed) -> Launch<'l> {

@@ -21,6 +21,7 @@
 //! | run work in order | [`Stream`] |
 //! | hold elements on a device | [`Stream::allocate`], [`DeviceBuffer`] |
 //! | keep memory to a part of a program, or to a graph | [`PrivatePool`], [`Stream::allocate_from`], [`GraphRecorder::keep_scratch_in`] |
+//! | serve steps that repeat from a plan | [`PlannedPool`], [`Stream::allocate_planned`] |
 //! | use a part of a buffer | [`DeviceBuffer::slice`], [`DeviceSlice`], [`DeviceSliceMut`] |
 //! | hold elements a device can copy by itself | [`Stream::pinned`], [`PinnedBuffer`] |
 //! | have a device copy elements of a `Vec` or box that the program has already | [`Stream::register`], [`PinnedBuffer::into_boxed_slice`] |
@@ -64,6 +65,7 @@ mod modules;
 mod ordinary;
 mod peer_copy;
 mod pinned_buffer;
+mod planned_pool;
 mod private_pool;
 mod recovery;
 mod semaphores;
@@ -86,6 +88,7 @@ pub use lent::LentBuffer;
 pub use memory_value::Word;
 pub use modules::{LoadedKernel, LoadedModule, MAX_MODULES, ModuleCache};
 pub use pinned_buffer::PinnedBuffer;
+pub use planned_pool::PlannedPool;
 pub use private_pool::PrivatePool;
 pub use stream::Stream;
 pub use suspended::{KeptIn, ResumeFailed, SuspendFailed, SuspendedBuffers};

@@ -4,7 +4,7 @@
 //! One element of a buffer is a flag: streams wait for it and write it. A wait comes after whatever filled the buffer,
 //! and has no order to [`write_value`](Stream::write_value), which is what ends it, whether submitted before or after.
 //! To everything else it is a read: a copy or a kernel that writes the buffer starts when the wait has ended, and the
-//! buffer's memory is nobody else's before.
+//! buffer's memory is nobody else's before. Words of two sizes are ordered: see `uses.rs`.
 
 #![expect(
     unsafe_code,

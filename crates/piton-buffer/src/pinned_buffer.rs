@@ -7,6 +7,9 @@ use piton_pinned::{PinnedBlock, Refused, RegisteredMemory};
 use piton_timeline::Timepoint;
 use std::{fmt, marker::PhantomData, ptr::NonNull, sync::Arc};
 
+/// What any block of the pool is aligned to.
+const BLOCK_ALIGNMENT: usize = 64;
+
 /// `len` elements of `T` in page-locked host memory, which devices copy from and to by themselves.
 ///
 /// Its content is the program's whenever the program has it: a copy takes the buffer and gives it back when the
@@ -29,7 +32,7 @@ impl<T: Pod> PinnedBuffer<T> {
     ///
     /// # Errors
     /// [`InvalidLength`](BufferError::InvalidLength); [`Pinned`](BufferError::Pinned) where the pool has none
-    /// left or the system refuses to lock it.
+    /// left, the system refuses to lock it, or elements want to be aligned to more than 4096 bytes.
     pub fn zeroed(context: &Arc<DeviceContext>, len: usize) -> Result<Self, BufferError> {
         let (elements, element_bytes) = (len as u64, size_of::<T>() as u64);
         let invalid = BufferError::InvalidLength {
@@ -37,7 +40,11 @@ impl<T: Pod> PinnedBuffer<T> {
             element_bytes,
         };
         let bytes = usize::try_from(size_in_bytes::<T>(elements)?).map_err(|_| invalid)?;
-        let block = context.pinned.allocate(bytes)?;
+        // Every block is aligned so far, and comes quicker from there.
+        let block = match align_of::<T>() {
+            ..=BLOCK_ALIGNMENT => context.pinned.allocate(bytes)?,
+            more => context.pinned.allocate_aligned(bytes, more)?,
+        };
         if let Some(sanitizer) = context.streams.sanitizer() {
             // What used it before is over: that is the pool's promise.
             sanitizer.forget_host(block.as_ptr(), block.capacity());

@@ -7,8 +7,8 @@
 
 use crate::{
     BufferError, DeviceBuffer, DeviceContext, KernelLaunch, LoadedKernel, PinnedBuffer,
-    PrivatePool,
-    device_memory::DeviceMemory,
+    PlannedPool, PrivatePool,
+    device_memory::{DeviceMemory, Origin},
     host_view::HostMemory,
     uses::{UseKind, Uses},
 };
@@ -122,7 +122,25 @@ impl Stream {
     ) -> Result<DeviceBuffer<T>, BufferError> {
         self.context.same_device(&pool.context)?;
         let bytes = size_in_bytes::<T>(len)?;
-        let memory = DeviceMemory::allocate_from(&self.context, &pool.pool, &self.raw, bytes)?;
+        let origin = Origin::Pool(Arc::clone(&pool.pool));
+        let memory = DeviceMemory::allocate_from(&self.context, origin, &self.raw, bytes)?;
+        Ok(DeviceBuffer::new(memory, len))
+    }
+
+    /// A buffer of `len` elements that a plan has a place for, or of the pool the plan is served from. It goes back there.
+    ///
+    /// # Errors
+    /// As [`allocate_from`](Self::allocate_from).
+    #[track_caller]
+    pub fn allocate_planned<T: Pod>(
+        &self,
+        pool: &PlannedPool,
+        len: u64,
+    ) -> Result<DeviceBuffer<T>, BufferError> {
+        self.context.same_device(&pool.context)?;
+        let bytes = size_in_bytes::<T>(len)?;
+        let origin = Origin::Planned(Arc::clone(&pool.planned));
+        let memory = DeviceMemory::allocate_from(&self.context, origin, &self.raw, bytes)?;
         Ok(DeviceBuffer::new(memory, len))
     }
 

@@ -125,8 +125,8 @@ impl Stream {
         }
         for buffer in buffers {
             self.context().same_device(&buffer.memory.context)?;
-            let (belongs, asked) = (buffer.memory.pool().id(), pool.id());
-            if belongs != asked {
+            let asked = pool.id();
+            if let Some(belongs) = buffer.memory.pool().filter(|belongs| *belongs != asked) {
                 return Err(SuspendErrorKind::ForeignPool { belongs, asked }.into());
             }
         }
@@ -216,7 +216,7 @@ fn put_back<T: Pod>(buffers: &mut [DeviceBuffer<T>], allocations: Vec<Allocation
 impl<T: Pod> Drop for SuspendedBuffers<T> {
     fn drop(&mut self) {
         if let Some(pages) = self.pages.take()
-            && !self.pool.timeline().is_forked()
+            && !self.pool.is_forked()
         {
             let discarded = self.pool.discard(pages);
             debug_assert!(discarded.is_ok(), "they are this pool's");

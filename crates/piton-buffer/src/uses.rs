@@ -6,7 +6,8 @@
 //!
 //! Waits for a value are the exception, since what they wait for comes after them. To the writes of whole words, which
 //! set them going, they have no order; to everything else they are reads, and word writes are writes. So a word write
-//! takes no wait out of the record, nor the writes that a wait comes after.
+//! takes no wait out of the record, nor the writes that a wait comes after. That holds for words of one size: a buffer that becomes
+//! one of other elements takes its waits along as reads, and its word writes as writes.
 //!
 //! | use | comes after |
 //! |---|---|
@@ -100,6 +101,15 @@ impl Uses {
                 record.word_writes.join(points);
             }
         }
+    }
+
+    /// The memory is of other elements from now on: words of another size are waited for and written, which come behind those
+    /// before. An access of one size may not meet one of another.
+    pub(crate) fn retype(&mut self) {
+        let record = self.0.get_mut();
+        let (waits, writes) = (&mut record.word_waits, &mut record.word_writes);
+        record.reads.join(&std::mem::take(waits));
+        record.writes.join(&std::mem::take(writes));
     }
 
     /// Every use that may not have ended.
@@ -202,6 +212,21 @@ mod tests {
         let all = [at(1, 1), at(3, 3), at(4, 4)].into_iter().collect();
         assert_eq!(write, all, "the reads are before the word write");
         assert_eq!(uses.all(), at(5, 5).into());
+    }
+
+    #[test]
+    fn words_of_another_size_come_behind_those_before() {
+        for (before, after) in [
+            (UseKind::WaitWord, UseKind::WriteWord),
+            (UseKind::WriteWord, UseKind::WaitWord),
+        ] {
+            let mut uses = filled_and_read();
+            use_word(&uses, before, at(3, 3));
+            assert!(!uses.before(after).points().contains(&at(3, 3)));
+            uses.retype();
+            assert!(uses.before(after).points().contains(&at(3, 3)));
+            assert!(uses.all().points().contains(&at(3, 3)));
+        }
     }
 
     #[test]

@@ -9,18 +9,20 @@ use piton_cli::trace::TraceReader;
 use piton_driver::{DeviceId, Driver};
 use piton_sim::{DeviceConfig, SimConfig, SimDriver};
 use piton_timeline::Timeline;
+use std::sync::Arc;
 
-fn pool() -> DevicePool {
+fn pool(timeline: &Arc<Timeline>) -> DevicePool {
     let config = SimConfig::uniform(1, &DeviceConfig::default());
     let driver = SimDriver::new(config).unwrap();
     let device = driver.open(DeviceId(0)).unwrap();
-    DevicePool::on_device(device, Timeline::new(), &MemoryPoolConfig::default()).unwrap()
+    DevicePool::on_device(device, Arc::clone(timeline), &MemoryPoolConfig::default()).unwrap()
 }
 
 #[test]
 fn what_threads_log_at_once_is_a_trace_without_a_fault() {
-    let pool = pool();
-    let lane = |_| pool.timeline().register(None).unwrap();
+    let timeline = Timeline::new();
+    let pool = pool(&timeline);
+    let lane = |_| timeline.register(None).unwrap();
     let lanes: Vec<_> = (0..2).map(lane).collect();
     let logged = Logged::new(pool, Vec::new());
     let program = |which: usize| {

@@ -198,7 +198,8 @@ unsafe impl NativeDevice for CudaDevice {
     }
 }
 
-impl Device for CudaDevice {
+// SAFETY: every facet is of the device of one context.
+unsafe impl Device for CudaDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }

@@ -1,5 +1,10 @@
 //! An open device: what it has for certain, and the facets it may have.
 
+#![expect(
+    unsafe_code,
+    reason = "the contract declares what implementers promise"
+)]
+
 use crate::{
     ComputeUnits, DeviceInfo, DriverError, ExecutionTrace, Graphs, HostFunctions, HostMemory,
     Kernels, Memory, PageSharing, Peers, PriorityRange, Queues, SemaphoreSharing, Semaphores,
@@ -11,7 +16,12 @@ use std::{any::Any, fmt::Debug};
 ///
 /// Facets are asked for once, when something is built on the device; a device's answers do not change
 /// while it is open. All methods may be called from any thread at any time.
-pub trait Device: Any + Send + Sync + Debug {
+///
+/// # Safety
+/// What one facet hands out is given to another: memory's addresses to queues, kernels and graphs, host memory to copies. So implementers
+/// promise that all facets, and the queues, kernels and graphs made by them, are one device's, for which an address names the same
+/// memory wherever it came from; and that no other device that is used together with it bears its [id](DeviceInfo::id).
+pub unsafe trait Device: Any + Send + Sync + Debug {
     /// What the device is. Does not block.
     fn info(&self) -> &DeviceInfo;
 

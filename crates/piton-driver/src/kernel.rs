@@ -26,7 +26,9 @@ pub enum ModuleImage<'a> {
 /// Safe launches take kernels of [`ModuleImage::Registered`] modules, so implementers promise what nobody else does for those: a
 /// kernel of one touches the memory that its arguments declare and nothing else, in the ways that its signature says. For
 /// such an image they answer with a module that was registered under the name, by somebody who vouched for its kernels or with
-/// kernels that cannot do otherwise, or with an error.
+/// kernels that cannot do otherwise, or with an error. What the module and its kernels say of themselves (their device, their
+/// signature) is part of the promise, and does not change: both are traits that anybody may implement, and believed for nothing
+/// else.
 pub unsafe trait Kernels: Send + Sync {
     /// Loads a module. May take long (compilation). Load once and keep it.
     ///

@@ -68,7 +68,9 @@ pub unsafe trait VirtualMemory: Send + Sync {
     /// Maps all of `handle` at `at`, readable and writable by the device.
     ///
     /// # Safety
-    /// No command that has not ended names an address of the range, unless it is ordered after this call.
+    /// No command that has not ended names an address of the range, unless it is ordered after this call. The handle is the caller's,
+    /// or its owner agrees: whoever names the range afterwards uses that memory, and promises [as for any](crate::Queue::submit) that
+    /// nobody else does so unordered, by whatever address or in whatever process.
     ///
     /// # Errors
     /// [`UnknownHandle`](crate::ErrorKind::UnknownHandle), [`Misaligned`](crate::ErrorKind::Misaligned),

@@ -13,7 +13,12 @@ pub struct GraphBuilder {
     names: Vec<NodeId>,
     /// The name of the next node of the whole graph.
     next: u32,
+    /// How many bodies it lies in.
+    depth: u32,
 }
+
+/// Bodies within bodies, at most: lists are walked by calls within calls, on whatever thread has them.
+const MOST_DEPTH: u32 = 128;
 
 impl GraphBuilder {
     /// An empty list.
@@ -50,7 +55,8 @@ impl GraphBuilder {
     /// Adds a body that runs once if the `u32` at `condition` is not zero when its turn has come.
     ///
     /// # Errors
-    /// As [`add`](Self::add), and what `body` returns; then nothing was added.
+    /// As [`add`](Self::add), and what `body` returns; then nothing was added. [`TooDeep`](GraphError::TooDeep) for more bodies
+    /// within bodies than can be.
     #[track_caller]
     pub fn add_if(
         &mut self,
@@ -92,7 +98,16 @@ impl GraphBuilder {
         let mut names = Vec::with_capacity(captured.nodes.len());
         let base = Self::index(self.nodes.len())?;
         for node in captured.nodes {
-            let mut edges: Vec<u32> = node.after.iter().map(|edge| base + edge).collect();
+            let edges = node.after.iter().map(|edge| {
+                let unknown = GraphError::UnknownNode {
+                    node: NodeId(*edge),
+                };
+                let earlier = base.checked_add(*edge);
+                earlier
+                    .filter(|edge| (*edge as usize) < self.nodes.len())
+                    .ok_or(unknown)
+            });
+            let mut edges: Vec<u32> = edges.collect::<Result<_, _>>()?;
             if edges.is_empty() {
                 edges.clone_from(&after);
             }
@@ -111,8 +126,13 @@ impl GraphBuilder {
         &self,
         body: impl FnOnce(&mut Self) -> Result<(), GraphError>,
     ) -> Result<Vec<GraphNode>, GraphError> {
+        let (depth, limit) = (self.depth + 1, MOST_DEPTH);
+        if depth > limit {
+            return Err(GraphError::TooDeep { limit });
+        }
         let mut inner = Self {
             next: self.next.saturating_add(1),
+            depth,
             ..Self::default()
         };
         body(&mut inner)?;

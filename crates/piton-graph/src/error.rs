@@ -44,6 +44,12 @@ pub enum GraphError {
         /// How many there may be.
         limit: u64,
     },
+    /// Bodies within bodies, more than there can be.
+    #[error("bodies of a graph lie in each other {limit} deep at most")]
+    TooDeep {
+        /// How many there may be.
+        limit: u32,
+    },
     /// A private chunk of no bytes or too many.
     #[error("a private chunk of {bytes} bytes is not between 1 and {maximum}")]
     InvalidSize {

@@ -5,9 +5,10 @@
 
 mod support;
 
-use piton_driver::{DevicePtr, DriverError, ErrorKind, MemoryUsage, Operation};
+use piton_driver::{DevicePtr, DriverError, ErrorKind, GraphNode, MemoryUsage, Operation};
 use piton_graph::{Graph, GraphBuilder, GraphError, NodeId, NodeWork, PrivateBlock, PrivateMemory};
-use piton_stream::{Event, Offence, Semaphore, StreamError, StreamOptions, Submission};
+use piton_stream::{Captured, Event, Offence, Semaphore, StreamError, StreamOptions, Submission};
+use std::panic::Location;
 use std::sync::{
     Arc, OnceLock,
     atomic::{AtomicU32, Ordering},
@@ -353,5 +354,26 @@ fn trying_takes_a_replay_with_its_wait_for_the_last_one_or_neither_and_never_par
         assert_eq!(taken, Submission::Accepted(second.now()));
         gate.signal(2).unwrap();
         second.synchronize().unwrap();
+    }
+}
+
+#[test]
+fn an_edge_of_a_capture_to_no_earlier_node_is_refused() {
+    let bench = Bench::new(config());
+    let mut builder = GraphBuilder::new();
+    builder.add(NodeWork::Empty, &[]).unwrap();
+    for edge in [0, 1, u32::MAX] {
+        let node = GraphNode {
+            work: NodeWork::Empty,
+            after: vec![edge],
+            origin: Location::caller(),
+        };
+        let captured = Captured {
+            nodes: vec![node],
+            device: Arc::clone(&bench.device),
+        };
+        let refused = builder.add_captured(captured, &[]);
+        let unknown = GraphError::UnknownNode { node: NodeId(edge) };
+        assert_eq!(refused, Err(unknown));
     }
 }

@@ -7,16 +7,11 @@
 use crate::{
     backend::NativeDevice,
     queue::{Core, InOrderQueue, Tag},
+    shield,
 };
 use piton_driver::{Admission, DriverError, ErrorKind, HostFunction, Operation, Origin, Queue};
 use piton_sync::{Condvar, Mutex, thread};
-use std::{
-    any::Any,
-    collections::VecDeque,
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-};
+use std::{any::Any, collections::VecDeque, fmt, sync::Arc};
 
 type Job<D> = (Arc<Core<D>>, HostFunction);
 
@@ -94,8 +89,8 @@ fn serve<D: NativeDevice>(office: &Office<D>) {
 }
 
 fn carry_out<D: NativeDevice>((core, function): Job<D>) {
-    let result = catch_unwind(AssertUnwindSafe(function));
-    core.function_ended(result.is_err());
+    let has_returned = shield::run(function);
+    core.function_ended(!has_returned);
 }
 
 /// The body of [`piton_driver::HostFunctions::call`] on a device.

@@ -47,6 +47,7 @@ mod placement;
 mod queue;
 mod semaphore;
 pub mod semaphore_sharing;
+mod shield;
 pub mod slots;
 mod standing;
 pub mod stream;

@@ -200,7 +200,8 @@ fn info(
     })
 }
 
-impl Device for OpenClDevice {
+// SAFETY: every facet is of the device of one handle, whose addresses one book keeps.
+unsafe impl Device for OpenClDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }

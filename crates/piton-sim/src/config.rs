@@ -135,6 +135,8 @@ pub struct Wires {
 pub struct SimConfig {
     /// Its devices; the place in the list is the id.
     pub devices: Vec<DeviceConfig>,
+    /// How many more were asked for than a machine can have, where that is so: such a machine is refused.
+    pub excess: u32,
     /// What connects them. Pairs not named are connected through the host and have no peer access.
     pub links: Vec<LinkConfig>,
     /// What copies between devices share beside their links.
@@ -153,11 +155,13 @@ pub struct SimConfig {
 }
 
 impl SimConfig {
-    /// `count` devices like `device`, all linked to each other at 48 GB/s with peer access. Where `count` is more than a machine
-    /// can have it makes one too many and no link: enough for the driver to refuse it, and no memory for what never is.
+    /// `count` devices like `device`, all linked to each other at 48 GB/s with peer access. Of more than
+    /// [a machine can have](MAX_DEVICES) it lists so many, unlinked, and says how many are [over](Self::excess): the driver refuses them,
+    /// and nothing that never is takes memory.
     pub fn uniform(count: u32, device: &DeviceConfig) -> Self {
-        let made = count.min(MAX_DEVICES + 1);
-        let linked = if made > MAX_DEVICES { 0 } else { made };
+        let made = count.min(MAX_DEVICES);
+        let excess = count - made;
+        let linked = if excess > 0 { 0 } else { made };
         let devices = (0..made)
             .map(|n| DeviceConfig {
                 pci: pci(n),
@@ -175,6 +179,7 @@ impl SimConfig {
         });
         Self {
             devices,
+            excess,
             links: links.collect(),
             ..Self::default()
         }
@@ -188,7 +193,8 @@ impl SimConfig {
     }
 
     pub(crate) fn validate(&self) -> Result<(), SimError> {
-        let count = u32::try_from(self.devices.len()).unwrap_or(u32::MAX);
+        let listed = u32::try_from(self.devices.len()).unwrap_or(u32::MAX);
+        let count = listed.saturating_add(self.excess);
         if count > MAX_DEVICES {
             return Err(SimError::TooManyDevices {
                 count,
@@ -251,7 +257,7 @@ impl SimConfig {
 }
 
 /// Devices a machine can have: their number is part of every address.
-pub(crate) const MAX_DEVICES: u32 = 64;
+pub const MAX_DEVICES: u32 = 64;
 /// Hardware queues a device can have.
 const MAX_HARDWARE_QUEUES: u32 = 1024;
 /// Cores a device can have: a set of them is a word.
@@ -312,9 +318,9 @@ fn validate_device(device: u32, config: &DeviceConfig) -> Result<(), SimError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SimError {
     /// More devices than addresses can name.
-    #[error("{count} devices are more than {limit}")]
+    #[error("{count} devices are more than the {limit} that a simulated machine can have")]
     TooManyDevices {
-        /// How many the configuration has; [`SimConfig::uniform`] stops at one too many.
+        /// How many were asked for.
         count: u32,
         /// How many there can be.
         limit: u32,
@@ -410,11 +416,11 @@ mod tests {
 
     #[test]
     fn a_uniform_machine_of_too_many_devices_is_refused_and_takes_no_memory_for_them() {
-        let (count, limit) = (MAX_DEVICES + 1, MAX_DEVICES);
-        let refused = Err(SimError::TooManyDevices { count, limit });
-        for given in [count, 1_000_000, u32::MAX] {
-            let config = SimConfig::uniform(given, &DeviceConfig::default());
-            assert!(config.devices.len() <= 65 && config.links.is_empty());
+        let limit = MAX_DEVICES;
+        for count in [limit + 1, 1_000_000, u32::MAX] {
+            let config = SimConfig::uniform(count, &DeviceConfig::default());
+            assert!(config.devices.len() <= 64 && config.links.is_empty());
+            let refused = Err(SimError::TooManyDevices { count, limit });
             assert_eq!(config.validate(), refused);
         }
         let most = SimConfig::uniform(limit, &DeviceConfig::default());

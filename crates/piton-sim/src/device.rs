@@ -1,5 +1,10 @@
 //! An open simulated device: the contract's handle on one of the machine's devices.
 
+#![expect(
+    unsafe_code,
+    reason = "vouches for its facets to those who use them together"
+)]
+
 use crate::{
     config::Backing,
     machine::{DeviceCore, Machine},
@@ -199,7 +204,8 @@ impl SimDevice {
     }
 }
 
-impl Device for SimDevice {
+// SAFETY: every facet is of one device of one machine, where its number is part of every address.
+unsafe impl Device for SimDevice {
     fn info(&self) -> &DeviceInfo {
         &self.core().info
     }

@@ -118,7 +118,8 @@ mod word;
 
 pub use block::{Block, BlockIndex};
 pub use config::{
-    Backing, ClockMode, DeviceConfig, LinkConfig, ScheduleOrder, SimConfig, SimError, Wires,
+    Backing, ClockMode, DeviceConfig, LinkConfig, MAX_DEVICES, ScheduleOrder, SimConfig, SimError,
+    Wires,
 };
 pub use device::{MemoryCounters, SimDevice};
 pub use driver::SimDriver;

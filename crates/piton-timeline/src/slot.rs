@@ -17,7 +17,7 @@
 //! lock under which the next tenant's base is read. A source that counts submissions raises `submitted` itself,
 //! under that lock too; the owner announces them all before it drops the lane, so the base is no less.
 
-use crate::{clock::Clock, facts::Fact, place::Place, timepoint::LaneId};
+use crate::{Timepoint, clock::Clock, facts::Fact, place::Place, timepoint::LaneId};
 use piton_sync::{
     Mutex,
     atomic::{AtomicU32, AtomicU64, Ordering},
@@ -203,6 +203,15 @@ impl Slot {
     #[inline]
     pub(crate) fn is_ordered(&self, lane: LaneId, other: u32, seq: u64) -> bool {
         self.clock.covers(other, seq) && self.generation() == lane.generation
+    }
+
+    /// Whether the submission `at` of the slot's lane is ordered after seq `seq` of slot `other`. Takes no lock; the generation
+    /// is read last, as in [`is_ordered`](Self::is_ordered).
+    pub(crate) fn was_ordered(&self, at: Timepoint, other: u32, seq: u64) -> bool {
+        let mut is_known = false;
+        let look = |place: Place| is_known |= place.covers(other, seq);
+        self.clock.before(at.seq, look);
+        is_known && self.generation() == at.lane.generation
     }
 
     /// Notes that `lane` has enqueued a wait for seq `seq` of slot `other`, whose own slot is `awaited`.

@@ -164,6 +164,16 @@ impl Timeline {
         WaitNeed::Wait(point)
     }
 
+    /// Whether a lane's own submission `at` is known to come after `point`, by waits that stood before it. Takes no lock.
+    /// What the clock has forgotten, or never learnt, it does not claim; nor anything of a lane that ended.
+    pub fn is_known_behind(&self, at: Timepoint, point: Timepoint) -> bool {
+        if at.lane == point.lane {
+            return at.seq >= point.seq;
+        }
+        self.slot(at.lane.index)
+            .is_some_and(|slot| slot.was_ordered(at, point.lane.index, point.seq))
+    }
+
     /// What [`Lane::note_wait`] says, for a lane whose slot `waiter` finds.
     #[inline]
     pub(crate) fn note<'a>(

@@ -3,7 +3,8 @@
 use crate::{Kernel, RuntimeError};
 use piton_alloc::{DevicePool, MemoryPoolConfig, PoolStats};
 use piton_buffer::{
-    BufferError, DeviceContext, GraphRecorder, LoadedModule, PinnedBuffer, PrivatePool, Stream,
+    BufferError, DeviceContext, GraphRecorder, LoadedModule, PinnedBuffer, PlannedPool,
+    PrivatePool, Stream,
 };
 use piton_driver::{DeviceId, DeviceInfo, ExportedSemaphore, ModuleImage};
 use piton_pinned::{PinnedPool, PinnedStats};
@@ -166,8 +167,9 @@ impl Device {
         self.0.pinned().stats()
     }
 
-    /// Its memory pool.
-    pub fn memory(&self) -> &DevicePool {
+    /// Its memory pool: counters, trimming, callbacks, and memory for commands that are submitted past the facade. A handle that is
+    /// kept outlives the runtime, and keeps the device open; [`planned_pool`](Self::planned_pool) is for buffers served from plans.
+    pub fn memory(&self) -> &Arc<DevicePool> {
         self.0.memory()
     }
 
@@ -177,6 +179,11 @@ impl Device {
     /// [`BufferError::MemoryConfig`] for a configuration that contradicts itself, or the device's pool.
     pub fn private_pool(&self, config: &MemoryPoolConfig) -> Result<PrivatePool, BufferError> {
         PrivatePool::new(&self.0, config)
+    }
+
+    /// A pool that records a step of a program and serves later ones from a plan: [`PlannedPool`].
+    pub fn planned_pool(&self) -> PlannedPool {
+        PlannedPool::new(&self.0)
     }
 
     /// Its pool of page-locked memory.

@@ -26,11 +26,13 @@ pub enum RuntimeError {
     /// The driver has no device at all.
     #[error("the driver has no devices")]
     NoDevices,
-    /// More devices than can be simulated or modelled.
-    #[error("{count} devices are too many")]
+    /// A model of a machine with more devices than can be simulated.
+    #[error("{count} devices are more than the {limit} that a simulated machine can have")]
     TooManyDevices {
-        /// How many.
+        /// How many the model has.
         count: usize,
+        /// How many there can be.
+        limit: u32,
     },
     /// The runtime has no such device.
     #[error("{device} is not one of the runtime's {devices} devices")]

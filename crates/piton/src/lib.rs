@@ -125,6 +125,7 @@
 //! | notice work that hangs, and end it | [`Runtime::watchdog`], [`Watchdog`] |
 //! | see what ran when, in Perfetto | [`Device::start_trace`], [`Device::finish_trace`], [`write_chrome_trace`] |
 //! | keep memory to a part of a program, or to a graph | [`Device::private_pool`], [`Stream::allocate_from`], [`GraphRecorder::keep_scratch_in`] |
+//! | serve the steps of a program that repeats from a plan | [`Device::planned_pool`], [`PlannedPool`], [`Stream::allocate_planned`] |
 //! | lend the pages of a sleeping program back to the device, keeping addresses and contents | [`Stream::suspend`], [`Stream::resume`] |
 //! | give idle memory back to the device | [`DevicePool::trim`](piton_alloc::DevicePool::trim) and [`shrink_to`](piton_alloc::DevicePool::shrink_to) of [`Device::memory`] |
 //! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
@@ -162,14 +163,15 @@ pub use runtime::Runtime;
 
 pub use piton_alloc::{
     AddressLookup, AllocError, ConfigError, CrossLane, DevicePool, ExactBlocks, FullNow,
-    MemoryPoolConfig, PoolLimit, PoolSnapshot, PoolStats, SearchRule, VirtualAddressing,
+    MemoryPoolConfig, PlaceConfig, PlaceError, Plan, Planned, PlannedStats, PoolLimit,
+    PoolSnapshot, PoolStats, Recorder, SearchRule, ServeError, VirtualAddressing,
 };
 pub use piton_buffer::{
     BufferError, DeviceBuffer, DeviceSlice, DeviceSliceMut, GraphCondition, GraphError,
     GraphLaunch, GraphRecorder, GraphSlice, GraphSliceMut, HostView, KeptIn, KernelLaunch,
-    LentBuffer, LoadedKernel as Kernel, NodeId, PinnedBuffer, PrivatePool, ReadyGraph, Replay,
-    ResumeFailed, ScratchBuffer, Stream, SuspendFailed, SuspendedBuffers, Transfer, TransferFailed,
-    Word,
+    LentBuffer, LoadedKernel as Kernel, NodeId, PinnedBuffer, PlannedPool, PrivatePool, ReadyGraph,
+    Replay, ResumeFailed, ScratchBuffer, Stream, SuspendFailed, SuspendedBuffers, Transfer,
+    TransferFailed, Word,
 };
 pub use piton_driver::{
     Comparison, ComputeUnitSet, DeviceId, DeviceInfo, DevicePtr, DriverError, ErrorKind,
@@ -208,7 +210,7 @@ pub mod sim {
     pub use piton_driver::{Fault, Parameter, Signature};
     pub use piton_sim::{
         Backing, Block, BlockIndex, ClockMode, DeviceConfig, FaultPlan, KernelDefinition,
-        LinkConfig, ScheduleOrder, SimConfig, SimDevice, SimDriver, SimError, SimModule, Trigger,
-        Wires,
+        LinkConfig, MAX_DEVICES, ScheduleOrder, SimConfig, SimDevice, SimDriver, SimError,
+        SimModule, Trigger, Wires,
     };
 }

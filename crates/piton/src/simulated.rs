@@ -2,7 +2,7 @@
 
 use crate::RuntimeError;
 use piton_driver::{DeviceId, LinkClass};
-use piton_sim::{DeviceConfig, LinkConfig, SimConfig, Wires};
+use piton_sim::{DeviceConfig, LinkConfig, MAX_DEVICES, SimConfig, Wires};
 use piton_topology::{
     BytesPerSec, CommandWays, DeviceId as Place, Distance, LinkId, Machine, Nanos, NodeId, Transit,
 };
@@ -13,8 +13,13 @@ use std::collections::BTreeMap;
 /// is what NCCL allows by default (`NCCL_P2P_LEVEL=PXB`).
 pub(crate) fn machine(machine: &Machine, device: &DeviceConfig) -> Result<SimConfig, RuntimeError> {
     let count = machine.device_count();
-    let too_many = || RuntimeError::TooManyDevices { count };
-    let devices = u32::try_from(count).map_err(|_| too_many())?;
+    let devices = u32::try_from(count).unwrap_or(u32::MAX);
+    if devices > MAX_DEVICES {
+        return Err(RuntimeError::TooManyDevices {
+            count,
+            limit: MAX_DEVICES,
+        });
+    }
     let (distances, bandwidths) = (machine.distances(), machine.bandwidths(Transit::HostOnly));
     let latencies = machine.latencies(Transit::HostOnly);
     let device = DeviceConfig {
@@ -23,9 +28,6 @@ pub(crate) fn machine(machine: &Machine, device: &DeviceConfig) -> Result<SimCon
         ..device.clone()
     };
     let mut config = SimConfig::uniform(devices, &device);
-    if config.devices.len() < count {
-        return Err(too_many());
-    }
     config.links.clear();
     config.wires = wires(machine);
     for from in machine.device_ids() {

@@ -71,7 +71,12 @@ fn every_driver_call_may_fail() {
         "the runtime works on after all that"
     );
     for device in runtime.devices() {
-        assert_eq!(device.memory_stats().live, 0, "{:?}", device.memory_stats());
+        assert_eq!(
+            device.memory_stats().live_bytes,
+            0,
+            "{:?}",
+            device.memory_stats()
+        );
     }
 }
 

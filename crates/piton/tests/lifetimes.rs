@@ -200,7 +200,7 @@ fn a_forgotten_transfer_keeps_its_memory_for_good_and_hurts_nobody() {
     assert_eq!((stats.live_blocks, stats.pending_blocks), (1, 0));
     drop(buffer);
     stream.synchronize().unwrap();
-    assert_eq!(device.memory_stats().live, 0);
+    assert_eq!(device.memory_stats().live_bytes, 0);
     check(&runtime);
 }
 
@@ -236,7 +236,7 @@ fn a_buffer_dropped_while_a_kernel_is_to_use_it_is_nobody_elses_until_then() {
         assert_eq!(b.read(other).unwrap(), [9; WORDS]);
     }
     drop((others, y));
-    assert_eq!(device.memory_stats().live, 0);
+    assert_eq!(device.memory_stats().live_bytes, 0);
     check(&runtime);
 }
 
@@ -273,7 +273,7 @@ fn a_host_function_that_panics_fails_its_stream_and_nothing_else() {
     assert_eq!(good.read(&kept).unwrap(), [5; 1024]);
     assert!(ran.load(Ordering::SeqCst));
     drop(kept);
-    assert_eq!(device.memory_stats().live, 0);
+    assert_eq!(device.memory_stats().live_bytes, 0);
     check(&runtime);
 }
 

@@ -154,7 +154,7 @@ fn a_buffer_dropped_under_a_wait_that_hangs_is_nobodys_until_the_abort() {
         std::thread::yield_now();
     }
     drop(flags);
-    assert!(device.memory_stats().pending > 0);
+    assert!(device.memory_stats().pending_bytes > 0);
     let fresh = b.allocate_zeroed::<u32>(len).unwrap();
     assert_ne!(fresh.ptr(), waited_for);
     b.synchronize().unwrap();
@@ -163,7 +163,7 @@ fn a_buffer_dropped_under_a_wait_that_hangs_is_nobodys_until_the_abort() {
     assert_eq!(failed_as(a.synchronize()), ErrorKind::Aborted);
     drop(fresh);
     b.synchronize().unwrap();
-    assert_eq!(device.memory_stats().live, 0);
+    assert_eq!(device.memory_stats().live_bytes, 0);
     assert_eq!(
         a.failure(),
         a.clear_error().unwrap(),
@@ -173,7 +173,11 @@ fn a_buffer_dropped_under_a_wait_that_hangs_is_nobodys_until_the_abort() {
     a.synchronize().unwrap();
     drop((a, b));
     device.memory().trim(0);
-    assert_eq!(device.memory_stats().held, 0, "everything has gone back");
+    assert_eq!(
+        device.memory_stats().held_bytes,
+        0,
+        "everything has gone back"
+    );
     check(&runtime);
 }
 

@@ -31,16 +31,19 @@ fn what_a_graph_works_in_is_not_handed_out_to_the_rest_of_the_program() {
     let mut graph = recorder.finish(&stream).unwrap();
     graph.replay(&stream).write(&mut out).submit().unwrap();
     assert_eq!(stream.read(&out).unwrap()[..2], [7, 7]);
-    let held = private.stats().held;
-    assert_eq!(private.stats().live, 4 * WORDS);
+    let held = private.stats().held_bytes;
+    assert_eq!(private.stats().live_bytes, 4 * WORDS);
     drop(graph);
     stream.synchronize().unwrap();
     // The pool keeps what the graph had, whatever the program asks for meanwhile.
     let other: DeviceBuffer<u32> = stream.allocate(WORDS).unwrap();
-    assert_eq!((private.stats().held, private.stats().live), (held, 0));
-    let before = device.memory_stats().live;
+    assert_eq!(
+        (private.stats().held_bytes, private.stats().live_bytes),
+        (held, 0)
+    );
+    let before = device.memory_stats().live_bytes;
     assert_eq!(private.trim(), held);
-    assert_eq!(device.memory_stats().live, before - held);
+    assert_eq!(device.memory_stats().live_bytes, before - held);
     drop((other, out));
     check(&runtime);
 }
@@ -54,14 +57,14 @@ fn a_buffer_goes_back_to_the_private_pool_it_came_from() {
     let mut buffer = stream.allocate_from::<u32>(&private, WORDS).unwrap();
     stream.fill(&mut buffer, 3).unwrap();
     assert_eq!(stream.read(&buffer).unwrap()[..2], [3, 3]);
-    assert_eq!(private.stats().live, 4 * WORDS);
+    assert_eq!(private.stats().live_bytes, 4 * WORDS);
     let too_much = stream.allocate_from::<u32>(&private, 2 << 20);
     assert!(matches!(too_much, Err(BufferError::Memory(_))));
     drop(buffer);
-    assert_eq!(private.stats().live, 0);
+    assert_eq!(private.stats().live_bytes, 0);
     stream.synchronize().unwrap();
     drop(private);
-    assert_eq!(device.memory_stats().live, 0);
+    assert_eq!(device.memory_stats().live_bytes, 0);
     check(&runtime);
 }
 

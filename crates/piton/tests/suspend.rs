@@ -57,7 +57,7 @@ fn addresses_and_contents_come_back_and_the_device_has_the_pages_meanwhile() {
         assert!(suspended.released() >= 4 * WORDS[0]);
         device.memory().trim(0);
         assert_eq!(
-            device.memory_stats().held,
+            device.memory_stats().held_bytes,
             0,
             "nothing is left on the device"
         );
@@ -74,7 +74,7 @@ fn addresses_and_contents_come_back_and_the_device_has_the_pages_meanwhile() {
         check_contents(&stream, &buffers);
         drop(buffers);
         check(&runtime);
-        assert_eq!(device.memory_stats().live, 0);
+        assert_eq!(device.memory_stats().live_bytes, 0);
     }
 }
 
@@ -140,10 +140,10 @@ fn what_cannot_sleep_is_refused_and_comes_back_as_it_was() {
     let suspended = here.suspend(buffers, KeptIn::default()).unwrap();
     let ResumeFailed { suspended, error } = there.resume(suspended).unwrap_err();
     assert!(matches!(error, BufferError::OtherDevice { .. }), "{error}");
-    let live = devices[0].memory_stats().live;
+    let live = devices[0].memory_stats().live_bytes;
     drop(suspended);
     let words: u64 = WORDS.iter().sum();
-    assert_eq!(devices[0].memory_stats().live, live - 4 * words);
+    assert_eq!(devices[0].memory_stats().live_bytes, live - 4 * words);
     check(&runtime);
 }
 

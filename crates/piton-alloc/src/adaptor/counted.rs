@@ -22,7 +22,7 @@ pub struct RequestCounts {
     /// Requests that were refused, by the pool or by an adaptor inside.
     pub failed: u64,
     /// Bytes asked for by requests that were served.
-    pub bytes_served: u64,
+    pub served_bytes: u64,
     /// Requests by size, failed ones too; requests of 0 bytes count in bucket 0.
     pub by_size: [u64; SIZE_BUCKETS],
 }
@@ -59,7 +59,7 @@ impl<P: MemoryPool> Counted<P> {
             usage: self.quota.usage(),
             served: read(&self.served),
             failed: read(&self.failed),
-            bytes_served: read(&self.bytes_served),
+            served_bytes: read(&self.bytes_served),
             by_size: std::array::from_fn(|bucket| read(&self.by_size[bucket])),
         }
     }

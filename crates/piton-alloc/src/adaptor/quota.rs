@@ -17,15 +17,15 @@ use crate::request::Request;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes asked for by allocations in use.
-    pub live: u64,
+    pub live_bytes: u64,
     /// Most bytes in use at once.
-    pub peak_live: u64,
+    pub peak_live_bytes: u64,
     /// Allocations in use.
     pub allocations: u64,
     /// Requests refused because of the limit.
     pub refused: u64,
     /// Most bytes that may be in use; `u64::MAX` without a limit.
-    pub limit: u64,
+    pub limit_bytes: u64,
 }
 
 /// See the module.
@@ -114,11 +114,11 @@ impl Quota {
 
     pub(crate) fn usage(&self) -> Usage {
         Usage {
-            live: self.in_use.load(Ordering::Relaxed),
-            peak_live: self.peak.load(Ordering::Relaxed),
+            live_bytes: self.in_use.load(Ordering::Relaxed),
+            peak_live_bytes: self.peak.load(Ordering::Relaxed),
             allocations: self.allocations.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),
-            limit: self.limit,
+            limit_bytes: self.limit,
         }
     }
 }
@@ -138,9 +138,9 @@ mod loom_tests {
             let first = quota.charge(6).is_ok();
             let second = second.join().unwrap();
             assert!(first != second, "one of them has the room");
-            assert_eq!(quota.usage().live, 6);
+            assert_eq!(quota.usage().live_bytes, 6);
             quota.refund(6);
-            assert_eq!((quota.usage().live, quota.usage().refused), (0, 1));
+            assert_eq!((quota.usage().live_bytes, quota.usage().refused), (0, 1));
         });
     }
 }

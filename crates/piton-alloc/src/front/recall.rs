@@ -86,10 +86,10 @@ impl Front {
     fn add_to(&self, stats: &mut PoolStats, timeline: &Timeline) {
         stats.hits += self.hits;
         stats.frees += self.frees;
-        stats.peak_live = stats.peak_live.max(self.peak_live);
+        stats.peak_live_bytes = stats.peak_live_bytes.max(self.peak_live);
         stats.allocations -= self.stock.chunks;
-        stats.live -= self.stock.bytes;
-        stats.padding -= self.stock.rounded - self.stock.bytes;
+        stats.live_bytes -= self.stock.bytes;
+        stats.padding_bytes -= self.stock.rounded - self.stock.bytes;
         for (_, item) in self.items() {
             let is_done = |lane| {
                 timeline.is_known_complete(Timepoint {
@@ -98,9 +98,9 @@ impl Front {
                 })
             };
             if item.seq == 0 || self.lane.is_some_and(is_done) {
-                stats.cached += item.rounded;
+                stats.cached_bytes += item.rounded;
             } else {
-                stats.pending += item.rounded;
+                stats.pending_bytes += item.rounded;
             }
         }
     }

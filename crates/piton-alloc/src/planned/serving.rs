@@ -264,19 +264,19 @@ impl Serving {
     pub(super) fn count_in(&self, stats: &mut PoolStats, timeline: &Timeline) {
         let region = &self.region;
         stats.allocations -= 1;
-        stats.live -= region.bytes();
-        stats.padding -= region.rounded_bytes() - region.bytes();
+        stats.live_bytes -= region.bytes();
+        stats.padding_bytes -= region.rounded_bytes() - region.bytes();
         // What is behind the plan.
-        stats.cached += region.rounded_bytes() - self.cursor.plan().height();
+        stats.cached_bytes += region.rounded_bytes() - self.cursor.plan().height();
         for part in self.parts(timeline) {
             match part.state {
                 PartState::Live(asked) => {
                     stats.allocations += 1;
-                    stats.live += asked.bytes;
-                    stats.padding += part.bytes - asked.bytes;
+                    stats.live_bytes += asked.bytes;
+                    stats.padding_bytes += part.bytes - asked.bytes;
                 }
-                PartState::Free(uses) if uses.is_empty() => stats.cached += part.bytes,
-                PartState::Free(_) => stats.pending += part.bytes,
+                PartState::Free(uses) if uses.is_empty() => stats.cached_bytes += part.bytes,
+                PartState::Free(_) => stats.pending_bytes += part.bytes,
             }
         }
     }

@@ -275,19 +275,23 @@ impl World {
     fn audit(&self) {
         self.pool.check().expect("consistent");
         let stats = self.memory().stats();
-        assert_eq!(stats.held, self.source.held());
-        assert!(stats.in_transit == 0 || self.pool.has_virtual_addressing());
+        assert_eq!(stats.held_bytes, self.source.held());
+        assert!(stats.in_transit_bytes == 0 || self.pool.has_virtual_addressing());
         let live = self.live.iter().map(Allocation::bytes).sum::<u64>();
         assert_eq!(
-            (stats.live, stats.allocations),
+            (stats.live_bytes, stats.allocations),
             (live, self.live.len() as u64)
         );
         if let Some(planned) = &self.planned {
             assert_eq!(planned.check().ok(), Some(true), "places apart");
         }
         assert_eq!(
-            stats.held,
-            stats.live + stats.padding + stats.cached + stats.pending + stats.in_transit
+            stats.held_bytes,
+            stats.live_bytes
+                + stats.padding_bytes
+                + stats.cached_bytes
+                + stats.pending_bytes
+                + stats.in_transit_bytes
         );
         for allocation in &self.live {
             let start = allocation.ptr().address();

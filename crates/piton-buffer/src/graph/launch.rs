@@ -77,13 +77,15 @@ impl<'a> GraphLaunch<'a> {
     ///
     /// # Errors
     /// [`ArgumentCount`](BufferError::ArgumentCount), [`ArgumentMismatch`](BufferError::ArgumentMismatch),
+    /// [`ArgumentBytes`](BufferError::ArgumentBytes),
     /// [`OtherDevice`](BufferError::OtherDevice), [`OtherRuntime`](BufferError::OtherRuntime),
     /// [`OtherGraph`](BufferError::OtherGraph). What the device refuses is found by
     /// [`GraphRecorder::finish`].
     #[track_caller]
     pub fn record(self) -> Result<NodeId, BufferError> {
         self.owns_all?;
-        let packed = self.arguments.pack(self.kernel.signature())?;
+        let device = self.recorder.device();
+        let packed = self.arguments.pack(self.kernel.signature(), device)?;
         let work = NodeWork::Launch {
             kernel: Arc::clone(self.kernel.raw()),
             grid: self.grid,

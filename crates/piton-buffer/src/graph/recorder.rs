@@ -15,7 +15,7 @@ use crate::{
 };
 use bytemuck::Pod;
 use piton_alloc::DevicePool;
-use piton_driver::{Access, DevicePtr, DeviceRange, FillPattern, Grid, NodeWork};
+use piton_driver::{Access, DeviceInfo, DevicePtr, DeviceRange, FillPattern, Grid, NodeWork};
 use piton_graph::{GraphBuilder, NodeId, PrivateMemory};
 use std::{collections::BTreeMap, mem, sync::Arc};
 
@@ -55,6 +55,8 @@ pub struct GraphRecorder {
     list: Arc<()>,
     /// Whether a body did not end as it should, so that what it was lent may be lost.
     is_broken: bool,
+    /// Whether it is a body's, which only the graph around it finishes: its nodes are numbered within that.
+    is_body: bool,
 }
 
 impl GraphRecorder {
@@ -79,6 +81,7 @@ impl GraphRecorder {
             since: Vec::new(),
             list: Arc::default(),
             is_broken: false,
+            is_body: false,
         }
     }
 
@@ -195,7 +198,7 @@ impl GraphRecorder {
     /// all later ones.
     ///
     /// # Errors
-    /// As [`copy`](Self::copy), and what `body` returns; [`BrokenGraph`](BufferError::BrokenGraph) where `body` puts
+    /// As [`copy`](Self::copy), [`TooDeep`](piton_graph::GraphError::TooDeep) in [`Graph`](BufferError::Graph), and what `body` returns; [`BrokenGraph`](BufferError::BrokenGraph) where `body` puts
     /// another recorder in the place of the one it is lent. After an error or a panic of `body` the graph is of no more use:
     /// [`finish`](Self::finish) refuses it.
     #[track_caller]
@@ -257,10 +260,10 @@ impl GraphRecorder {
     /// # Errors
     /// [`Graph`](BufferError::Graph) with the node that the device refuses, or where it has no graphs;
     /// [`Memory`](BufferError::Memory); [`OtherDevice`](BufferError::OtherDevice); [`BrokenGraph`](BufferError::BrokenGraph)
-    /// if a body of it failed.
+    /// if a body of it failed, or for a body's recorder that was taken out of its place.
     #[track_caller]
     pub fn finish(self, stream: &Stream) -> Result<ReadyGraph, BufferError> {
-        if self.is_broken {
+        if self.is_broken || self.is_body {
             return Err(BufferError::BrokenGraph);
         }
         let Shared {
@@ -297,6 +300,11 @@ impl GraphRecorder {
             bytes: dst.named.bytes,
         };
         self.record(work, &[(dst.named, Access::Write)])
+    }
+
+    /// The device that it is for.
+    pub(super) fn device(&self) -> &DeviceInfo {
+        self.shared.context.device().info()
     }
 
     /// Refuses scratch memory of another graph.
@@ -405,6 +413,7 @@ fn nested(
         works: mem::take(&mut shared.works),
     };
     let mut recorder = GraphRecorder::over(lent);
+    recorder.is_body = true;
     recorder.builder = mem::take(inner);
     let list = Arc::clone(&recorder.list);
     body(&mut recorder)?;

@@ -6,8 +6,11 @@
 )]
 
 use crate::{
-    BufferError, DeviceBuffer, DeviceContext, HostView, Stream, arguments::INLINE_ARGUMENTS,
-    device_memory::DeviceMemory, stream::Use, uses::UseKind,
+    BufferError, DeviceBuffer, DeviceContext, HostView, Stream,
+    arguments::INLINE_ARGUMENTS,
+    device_memory::{DeviceMemory, Origin},
+    stream::Use,
+    uses::UseKind,
 };
 use bytemuck::Pod;
 use piton_alloc::DevicePool;
@@ -48,7 +51,8 @@ impl ReadyGraph {
                 scratch: None,
             });
         }
-        let scratch = DeviceMemory::allocate_from(context, pool, stream.raw(), bytes)?;
+        let origin = Origin::Pool(Arc::clone(pool));
+        let scratch = DeviceMemory::allocate_from(context, origin, stream.raw(), bytes)?;
         let scratch = Arc::new(scratch);
         // SAFETY: the memory is nobody else's until it is dropped, which it is with its last owner; no replay runs
         // before its past has ended, since each is ordered behind the uses noted in it.

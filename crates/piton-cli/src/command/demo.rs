@@ -309,7 +309,10 @@ fn route_lines(outcome: &Outcome) -> Vec<String> {
 fn pool_lines(outcome: &Outcome) -> Vec<String> {
     let sum = |of: fn(&piton::PoolStats) -> u64| outcome.pools.iter().map(of).sum::<u64>();
     let host = |of: fn(&piton::PinnedStats) -> u64| outcome.pinned.iter().map(of).sum::<u64>();
-    let (live, held) = (sum(|pool| pool.peak_live), sum(|pool| pool.peak_held));
+    let (live, held) = (
+        sum(|pool| pool.peak_live_bytes),
+        sum(|pool| pool.peak_held_bytes),
+    );
     vec![
         format!(
             "device pools    {} hits, {} misses, {} waits, {} driver calls",

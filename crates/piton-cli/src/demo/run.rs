@@ -263,8 +263,8 @@ impl<'a> Run<'a> {
             let stats = device.memory_stats();
             samples.push(MemorySample {
                 at,
-                live: stats.live,
-                held: stats.held,
+                live: stats.live_bytes,
+                held: stats.held_bytes,
             });
         }
     }

@@ -66,7 +66,7 @@ pub(super) fn measure(
     let without_waits = play(LATE, CrossLane::Never, false)?;
     Ok(Some(Lagging {
         lag: LATE,
-        peak_live: late.pool.peak_live,
+        peak_live: late.pool.peak_live_bytes,
         held: late.peak_held,
         waits: late.pool.waits,
         driver_calls: late.driver_calls,

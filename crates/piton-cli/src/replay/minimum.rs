@@ -60,7 +60,7 @@ pub(super) fn find(
         events: &events,
         options,
     };
-    let least = (plenty.pool.peak_live / PAGE_BYTES).max(1);
+    let least = (plenty.pool.peak_live_bytes / PAGE_BYTES).max(1);
     let Some(halved) = search.halve(least, plenty.peak_held.div_ceil(PAGE_BYTES))? else {
         return Ok(None);
     };
@@ -140,7 +140,7 @@ impl Search<'_> {
                 capacity: pages * PAGE_BYTES,
                 driver_calls: tally.driver_calls,
                 modelled_seconds: tally.modelled_seconds,
-                pages_moved: tally.pool.stolen / PAGE_BYTES,
+                pages_moved: tally.pool.stolen_bytes / PAGE_BYTES,
                 allocations: tally.allocations,
                 waits: tally.pool.waits,
                 out_of_memory: tally.out_of_memory,

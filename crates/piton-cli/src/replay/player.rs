@@ -1,5 +1,7 @@
 //! Plays the events of a trace through a pool.
 
+#![expect(unsafe_code, reason = "vouches for waits of lanes that do nothing")]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -265,10 +267,15 @@ impl Player {
         }
         let lane = self.lanes.lane(stream)?;
         match self.hand_out(Request::new(bytes).on(lane)) {
-            Ok(allocation) => {
+            Ok(mut allocation) => {
                 // The wait only orders, as a stream's does: the clock does not learn of it, and what is needed again is
                 // waited for again.
                 self.verify_hand_out(&allocation, stream)?;
+                for place in self.lanes.now([stream].into_iter()).points() {
+                    // SAFETY: a trace's work touches no memory, and ends in the order it was submitted in on whatever lane: what
+                    // is waited for before this place.
+                    unsafe { allocation.assume_waited(*place) };
+                }
                 self.live += bytes;
                 self.blocks[slot] = Some(Block {
                     allocation,

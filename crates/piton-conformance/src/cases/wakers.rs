@@ -6,7 +6,7 @@ use crate::{
     outcome::{Checked, Failure, accepted, ensure_eq},
     stage::{Stage, finish},
     subject::Subject,
-    waker::CountingWaker,
+    waker::{CountingWaker, PanickingWaker},
 };
 use piton_driver::Position;
 use piton_sync::thread;
@@ -17,6 +17,7 @@ cases! { "wakers":
     a_position_wakes_when_it_ends_and_not_before [Semaphores],
     each_waker_is_woken_for_its_own_position [Semaphores],
     wakers_registered_while_work_runs_are_all_woken [],
+    a_waker_that_panics_keeps_nobody_else_waiting [Semaphores],
 }
 
 fn an_ended_position_wakes_at_once(subject: &Subject) -> Checked {
@@ -87,6 +88,24 @@ fn wakers_registered_while_work_runs_are_all_woken(subject: &Subject) -> Checked
         }));
     }
     join(threads)
+}
+
+fn a_waker_that_panics_keeps_nobody_else_waiting(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let (queue, buffer) = (stage.queue()?, stage.buffer(64)?);
+    for _ in 0..2 {
+        let gate = Gate::close(&stage, &queue)?;
+        let position = accepted(fill_word(&queue, &buffer, 1))?;
+        let (count, waker) = CountingWaker::new();
+        for waker in [PanickingWaker::waker(), waker] {
+            queue.notify(position, &waker)?;
+        }
+        gate.open()?;
+        finish(&queue)?;
+        woken(&count, 1)?;
+        ensure_eq(queue.completed(), position, "the queue goes on")?;
+    }
+    Ok(())
 }
 
 /// The position has ended; its waker is called right after, perhaps by another thread.

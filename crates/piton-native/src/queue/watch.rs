@@ -12,7 +12,10 @@ use super::{
     pump::Fired,
     state::{Awaited, Shows, State},
 };
-use crate::backend::{Listener, NativeDevice, NativeEvent};
+use crate::{
+    backend::{Listener, NativeDevice, NativeEvent},
+    shield,
+};
 use std::{fmt, sync::Arc, task::Waker};
 
 /// Who is told.
@@ -113,7 +116,9 @@ impl<D: NativeDevice> Core<D> {
     pub(super) fn tell(&self, due: Vec<Watcher<D>>, list: &mut Vec<(Arc<Self>, Fired)>) {
         for watcher in due {
             match watcher {
-                Watcher::Waker(waker) => waker.wake(),
+                Watcher::Waker(waker) => {
+                    let _has_returned = shield::run(|| waker.wake());
+                }
                 Watcher::Sleeper => {
                     // The lock orders this behind a sleeper that has looked and not yet slept.
                     drop(self.state.lock());

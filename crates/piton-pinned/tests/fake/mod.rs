@@ -168,7 +168,8 @@ impl FakeDevice {
     }
 }
 
-impl Device for FakeDevice {
+// SAFETY: it has host memory and nothing else.
+unsafe impl Device for FakeDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }

@@ -1,5 +1,7 @@
 //! The simulated device, with its queues handed to the test as well: what streams do not say, their queues do.
 
+#![expect(unsafe_code, reason = "being a device is an unsafe promise")]
+
 use piton_driver::{
     Device, DeviceInfo, DriverError, ExecutionTrace, HostFunctions, HostMemory, Kernels, Memory,
     Peers, PriorityRange, Queue, QueueOptions, Queues, Semaphores, Timestamps,
@@ -35,7 +37,8 @@ impl Queues for WatchedDevice {
     }
 }
 
-impl Device for WatchedDevice {
+// SAFETY: every facet is the inner device's.
+unsafe impl Device for WatchedDevice {
     fn info(&self) -> &DeviceInfo {
         self.inner.info()
     }

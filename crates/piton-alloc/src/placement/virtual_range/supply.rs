@@ -88,7 +88,7 @@ impl Supply<'_> {
         let mapped = match start {
             // SAFETY: no command names the addresses. They are unbacked in the index and claimed by this growth, and
             // handed out after this call at the earliest; or of suspended allocations, whose handles are kept away
-            // from everybody until it has returned.
+            // from everybody until it has returned. The handle is one that this pool created, mapped here alone.
             Some(start) => unsafe { self.memory.map(start, handle) },
             None => Ok(()),
         };

@@ -210,7 +210,7 @@ impl DevicePool {
                     asked: self.id,
                 });
             }
-            let uses = reuse::uses_to_respect(allocation, last_uses.clone());
+            let uses = reuse::uses_to_respect(allocation, last_uses.clone(), &self.timeline);
             if let Some(pending) = uses.points().iter().copied().find(is_pending) {
                 return Some(SuspendErrorKind::InUse { pending });
             }

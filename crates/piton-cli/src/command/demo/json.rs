@@ -88,8 +88,8 @@ pub(super) fn text(outcome: &Outcome) -> Result<String, Failure> {
         copying: outcome.copying.as_ref().map(JsonCopying::from),
         pool_hits: sum(|pool| pool.hits),
         pool_misses: sum(|pool| pool.misses),
-        peak_live_bytes: sum(|pool| pool.peak_live),
-        peak_held_bytes: sum(|pool| pool.peak_held),
+        peak_live_bytes: sum(|pool| pool.peak_live_bytes),
+        peak_held_bytes: sum(|pool| pool.peak_held_bytes),
         checks: checks
             .iter()
             .map(|check| JsonCheck {

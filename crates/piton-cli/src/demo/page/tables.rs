@@ -68,11 +68,11 @@ fn pools(pools: &[PoolStats]) -> Table {
             quantity::count(pool.misses),
             quantity::count(pool.waits),
             quantity::count(pool.source_calls()),
-            quantity::bytes(pool.live),
-            quantity::bytes(pool.held),
-            quantity::bytes(pool.peak_live),
-            quantity::bytes(pool.peak_held),
-            format!("{:.2}", share(pool.peak_held, pool.peak_live)),
+            quantity::bytes(pool.live_bytes),
+            quantity::bytes(pool.held_bytes),
+            quantity::bytes(pool.peak_live_bytes),
+            quantity::bytes(pool.peak_held_bytes),
+            format!("{:.2}", share(pool.peak_held_bytes, pool.peak_live_bytes)),
         ]
     };
     table(
