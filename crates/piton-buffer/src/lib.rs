@@ -67,6 +67,8 @@ mod pinned_buffer;
 mod private_pool;
 mod recovery;
 mod semaphores;
+mod staged;
+mod staged_pace;
 mod stream;
 mod suspended;
 mod transfer;
