@@ -69,6 +69,8 @@ mod planned_pool;
 mod private_pool;
 mod recovery;
 mod semaphores;
+mod staged;
+mod staged_pace;
 mod stream;
 mod suspended;
 mod transfer;

@@ -1,13 +1,7 @@
 //! Copies from and to ordinary memory, which a device cannot reach by itself.
 //!
-//! # The idea
-//! The bytes go through a ring of page-locked chunks: the device copies one while the host fills or empties the next. The
-//! host looks at a chunk only when the device is done with it, so nothing is copied twice and no chunk waits for its turn
-//! longer than it must.
-//!
-//! A write takes more chunks, up to a bound, before it waits: what is not larger than that returns without the device having
-//! moved, as a write on a stream that is held up must. A read waits for the device in any case, and needs no more chunks
-//! than keep both busy.
+//! The bytes go through a ring of page-locked chunks; how is in [`staged`](crate::staged). Here is what callers see, and where
+//! the bytes that come from a device go.
 
 #![expect(
     unsafe_code,
@@ -17,39 +11,20 @@
 use crate::{
     BufferError, DeviceSlice, DeviceSliceMut, Stream,
     copy::check_lengths,
+    staged::Staged,
     stream::{Use, size_in_bytes},
 };
 use bytemuck::Pod;
-use piton_copy::{copy_cached, copy_streaming};
-use piton_driver::{Command, DevicePtr};
-use piton_pinned::{Chunk, PinnedBlock, StagingRing};
-use piton_stream::Event;
-use piton_timeline::{Frontier, Timepoint};
+use piton_copy::copy_streaming;
+use piton_pinned::StagedDirection;
 
-/// Bytes of a chunk, or of one element where that is more. See `docs/benchmarks.md`.
-const CHUNK_BYTES: usize = 256 << 10;
 /// Bytes that a read leaves in the caches; what follows them would only push out what lies there.
 const CACHED_BYTES: usize = 4 << 20;
-/// Chunks that a write takes before it waits for the device.
-const WRITE_CHUNKS: usize = 64;
-/// Chunks that a read has under way.
-const READ_CHUNKS: usize = 4;
-
-/// Copies through chunks, of one call.
-struct Staged<'a, W> {
-    stream: &'a Stream,
-    /// What the first copy comes behind; nothing once it was submitted.
-    after: &'a [Frontier],
-    ring: StagingRing<W>,
-    /// Elements of a chunk.
-    step: usize,
-    /// The last copy submitted. A stream runs in order: all are done when this one is.
-    last: Option<Timepoint>,
-}
 
 impl Stream {
     /// Copies ordinary memory to the device, through page-locked memory of the pool. `src` is free again when
-    /// the call returns; the copy runs in stream order. Blocks while the device is 16 MiB behind.
+    /// the call returns; the copy runs in stream order. Blocks while the device is 16 MiB behind. A simulated device's half of
+    /// the copy may be carried out by the calling thread ([`StagedWay`](piton_pinned::StagedWay)).
     ///
     /// # Errors
     /// [`LengthMismatch`](BufferError::LengthMismatch), [`OtherDevice`](BufferError::OtherDevice),
@@ -67,11 +42,17 @@ impl Stream {
         check_lengths(src.len() as u64, dst.len())?;
         let uses = [Use::write(dst.memory)];
         let ordered = self.order(&uses)?;
-        let mut staged = Staged::new::<T>(self, ordered.after(), (src.len(), WRITE_CHUNKS));
+        let mut staged = Staged::new::<T>(
+            self,
+            ordered.after(),
+            (StagedDirection::ToDevice, src.len()),
+        );
         // SAFETY: the range is the destination's own, ordered, and kept alive by the use noted below, which covers what
         // was submitted also where the whole was not.
         let written = unsafe { staged.write(dst.ptr(), src) };
-        if let Some(last) = staged.last {
+        let last = staged.last;
+        drop(staged);
+        if let Some(last) = last {
             ordered.note(&last.into());
         }
         written
@@ -137,167 +118,14 @@ impl Stream {
     ) -> Result<(), BufferError> {
         let uses = [Use::read(src.memory)];
         let ordered = self.order(&uses)?;
-        let mut staged = Staged::new::<T>(self, ordered.after(), (len, READ_CHUNKS));
+        let mut staged = Staged::new::<T>(self, ordered.after(), (StagedDirection::ToHost, len));
         // SAFETY: as in `write`.
         let read = unsafe { staged.read(src.ptr(), len, land) };
-        if let Some(last) = staged.last {
+        let last = staged.last;
+        drop(staged);
+        if let Some(last) = last {
             ordered.note(&last.into());
         }
         read
-    }
-}
-
-impl<'a, W> Staged<'a, W> {
-    fn new<T: Pod>(stream: &'a Stream, after: &'a [Frontier], (len, most): (usize, usize)) -> Self {
-        let step = CHUNK_BYTES.checked_div(size_of::<T>()).unwrap_or(1);
-        let step = step.clamp(1, len.max(1));
-        let pool = stream.context().pinned();
-        Self {
-            stream,
-            after,
-            ring: StagingRing::new(pool, step * size_of::<T>(), align_of::<T>(), most),
-            step,
-            last: None,
-        }
-    }
-
-    /// Submits a copy; the first with the waits it needs, or not at all.
-    ///
-    /// # Safety
-    /// See [the safety of submission](piton_stream::Stream#safety-of-submission); that the stream comes behind `after`
-    /// counts.
-    #[track_caller]
-    unsafe fn submit(&mut self, command: &Command<'_>) -> Result<Timepoint, BufferError> {
-        // SAFETY: the caller promised the same.
-        let point = unsafe { self.stream.raw().submit_behind(self.after, command)? };
-        self.after = &[];
-        self.last = Some(point);
-        Ok(point)
-    }
-
-    /// Has the device begin with what was submitted. A device may be in no hurry to, and would then copy a chunk only when
-    /// somebody waits for it, and not while the host fills the next or empties the last.
-    fn start(&self) -> Result<(), BufferError> {
-        Ok(self.stream.raw().flush()?)
-    }
-
-    /// A chunk is about to be used anew: what used it before is over, and nobody's concern any more.
-    fn forget(&self, chunk: &PinnedBlock) {
-        if let Some(sanitizer) = self.stream.raw().sanitizer() {
-            sanitizer.forget_host(chunk.as_ptr(), chunk.capacity());
-        }
-    }
-}
-
-impl Staged<'_, Event> {
-    /// # Safety
-    /// `dst` is live device memory for all of `src` until the copies have ended that were submitted, and conflicting uses
-    /// are ordered with the stream.
-    #[track_caller]
-    unsafe fn write<T: Pod>(&mut self, dst: DevicePtr, src: &[T]) -> Result<(), BufferError> {
-        let mut at = 0;
-        for part in src.chunks(self.step) {
-            let bytes: &[u8] = bytemuck::cast_slice(part);
-            let mut chunk = self.chunk()?;
-            if let Some(room) = chunk.try_as_mut_slice()?.get_mut(..bytes.len()) {
-                copy_cached(room, bytes);
-            }
-            let (to, length) = (dst.checked_add(at).unwrap_or(dst), bytes.len() as u64);
-            // SAFETY: the caller's promise, for a part; the chunk is as long, nobody uses it, and it goes back to its pool
-            // behind the use recorded in it.
-            let point = unsafe {
-                self.submit(&Command::CopyToDevice {
-                    dst: to,
-                    src: chunk.as_ptr(),
-                    bytes: length,
-                })?
-            };
-            chunk.record_read(point);
-            let event = self.stream.raw().record();
-            self.ring.put(chunk, event);
-            at += length;
-            if at < size_of_val(src) as u64 {
-                self.start()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn chunk(&mut self) -> Result<PinnedBlock, BufferError> {
-        let is_over = |event: &Event| event.query().unwrap_or(false);
-        let chunk = match self.ring.take(is_over)? {
-            Chunk::Free(chunk) => chunk,
-            Chunk::InUse(chunk, event) => {
-                event.synchronize()?;
-                chunk
-            }
-        };
-        self.forget(&chunk);
-        Ok(chunk)
-    }
-}
-
-impl Staged<'_, Underway> {
-    /// # Safety
-    /// `src` is live device memory of `len` elements until the copies have ended that were submitted, and conflicting uses
-    /// are ordered with the stream.
-    #[track_caller]
-    unsafe fn read<T: Pod>(
-        &mut self,
-        src: DevicePtr,
-        len: usize,
-        mut land: impl FnMut(&[T]),
-    ) -> Result<(), BufferError> {
-        let mut at = 0;
-        for start in (0..len).step_by(self.step) {
-            let length = self.step.min(len - start) * size_of::<T>();
-            let mut chunk = match self.ring.take(|_| false)? {
-                Chunk::Free(chunk) => chunk,
-                Chunk::InUse(chunk, underway) => underway.land(chunk, &mut land)?,
-            };
-            self.forget(&chunk);
-            let from = src.checked_add(at).unwrap_or(src);
-            // SAFETY: as in `write`.
-            let point = unsafe {
-                self.submit(&Command::CopyToHost {
-                    dst: chunk.as_ptr(),
-                    src: from,
-                    bytes: length as u64,
-                })?
-            };
-            chunk.record_write(point);
-            let event = self.stream.raw().record();
-            self.ring.put(chunk, Underway { event, length });
-            at += length as u64;
-            if start + self.step < len {
-                self.start()?;
-            }
-        }
-        while let Some(Chunk::InUse(chunk, underway)) = self.ring.take_oldest() {
-            drop(underway.land(chunk, &mut land)?);
-        }
-        Ok(())
-    }
-}
-
-/// A part of a read that is on its way.
-struct Underway {
-    event: Event,
-    /// Bytes of it.
-    length: usize,
-}
-
-impl Underway {
-    /// Waits for the part, and hands it on; the chunk is free then.
-    #[track_caller]
-    fn land<T: Pod>(
-        self,
-        chunk: PinnedBlock,
-        land: &mut impl FnMut(&[T]),
-    ) -> Result<PinnedBlock, BufferError> {
-        self.event.synchronize()?;
-        let bytes = chunk.try_as_slice()?.get(..self.length).unwrap_or_default();
-        land(bytemuck::try_cast_slice(bytes).unwrap_or_default());
-        Ok(chunk)
     }
 }

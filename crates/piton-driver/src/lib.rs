@@ -92,7 +92,8 @@ pub use memory_operation::{Comparison, MemoryWait, MemoryWord};
 pub use peer::{LinkClass, PeerAddress, PeerLink, Peers};
 pub use queue::{
     Admission, FillPattern, HardwareQueue, OnFailure, Placement, Position, Priority, PriorityRange,
-    Queue, QueueFailure, QueueId, QueueOptions, QueueWait, QueueWriter, Queues, WaitOutcome,
+    Queue, QueueFailure, QueueHold, QueueId, QueueOptions, QueueWait, QueueWriter, Queues,
+    WaitOutcome,
 };
 pub use semaphore::{Semaphore, Semaphores, SignalledBy};
 pub use semaphore_sharing::{ExportedSemaphore, SemaphoreSharing};

@@ -305,6 +305,16 @@ pub unsafe trait Queue: Any + Send + Sync + Debug {
         None
     }
 
+    /// Holds an idle queue, for a host thread that would rather carry out itself what it submits next than have a thread of
+    /// the device's woken for it. `None` where the device does its own work, as real ones do, and where the queue has work or
+    /// is held already.
+    ///
+    /// What anybody submits meanwhile starts when the hold ends. So keep it for one submission, and wait for nothing
+    /// meanwhile.
+    fn hold(&self) -> Option<Box<dyn QueueHold + '_>> {
+        None
+    }
+
     /// Ends every command that was submitted and has not started with [`Aborted`](crate::ErrorKind::Aborted), which
     /// poisons the queue like any failure. A command that runs, or that a vendor's driver has taken and does not give
     /// back, is told where it can be and ends as it will, or as aborted where a part of it was left out; a wait for another
@@ -394,6 +404,14 @@ pub unsafe trait QueueWriter: Debug {
     /// # Errors
     /// [`DeviceLost`](crate::ErrorKind::DeviceLost).
     fn flush(&mut self) -> Result<(), DriverError>;
+}
+
+/// An idle queue that a host thread [holds](Queue::hold). Dropping it starts what was submitted.
+pub trait QueueHold: Debug {
+    /// Carries out on the calling thread what was submitted, until `position` has ended or something would have to be waited
+    /// for; what is left starts then as if it had been submitted now. May call wakers, and kernels where others have submitted
+    /// some: call it under no lock.
+    fn help(self: Box<Self>, position: Position);
 }
 
 /// Commands by name, for whoever submits few of them.

@@ -1,6 +1,6 @@
 //! How a pool is to behave, checked as a whole before anything is built on it.
 
-use crate::{HostPages, PinnedError};
+use crate::{HostPages, PinnedError, StagingConfig};
 use piton_driver::Locking;
 use piton_suballoc::SizeClass;
 
@@ -40,6 +40,8 @@ pub struct PinnedPoolConfig {
     /// The NUMA node to take memory from, and from no other. Without one it is rather taken from the device's own, if it has one.
     /// Pages that the driver allocates are the driver's to place.
     pub numa_node: Option<u32>,
+    /// How copies of ordinary memory go through chunks of the pool.
+    pub staging: StagingConfig,
 }
 
 impl Default for PinnedPoolConfig {
@@ -57,6 +59,7 @@ impl Default for PinnedPoolConfig {
             locking: Locking::Required,
             pages: HostPages::Driver,
             numa_node: None,
+            staging: StagingConfig::default(),
         }
     }
 }
@@ -87,7 +90,7 @@ impl PinnedPoolConfig {
     ///
     /// # Errors
     /// [`PinnedError::InvalidSlab`], [`PinnedError::InvalidLargeThreshold`], [`PinnedError::InvalidQueue`],
-    /// [`PinnedError::AboveCap`], [`PinnedError::InvalidDecay`], [`PinnedError::CapBelowSlab`].
+    /// [`PinnedError::AboveCap`], [`PinnedError::InvalidDecay`], [`PinnedError::CapBelowSlab`], [`PinnedError::InvalidChunk`].
     pub fn validate(&self) -> Result<(), PinnedError> {
         let slab = self.slab_bytes;
         if !slab.is_multiple_of(PAGE) || !(PAGE..=Self::MAX_SLAB).contains(&slab) {
@@ -127,6 +130,6 @@ impl PinnedPoolConfig {
                 slab,
             });
         }
-        Ok(())
+        self.staging.validate()
     }
 }

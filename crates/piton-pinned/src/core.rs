@@ -28,7 +28,7 @@
 )]
 
 use crate::{
-    Leftovers, PinnedError, PinnedPoolConfig,
+    Leftovers, PinnedError, PinnedPoolConfig, Staging,
     class_counts::AllCounters,
     events::Events,
     growth::Growth,
@@ -76,6 +76,7 @@ pub(crate) struct Core {
     bells: Mutex<Vec<Arc<Bell>>>,
     pub(crate) pending: Pending<Box<Record>>,
     pub(crate) regions: Mutex<Regions>,
+    pub(crate) staging: Staging,
 }
 
 /// A block that was taken, and the reference to the pool that goes with it.
@@ -113,6 +114,7 @@ impl Core {
             bells: Mutex::new(Vec::new()),
             pending: Pending::new(),
             regions: Mutex::new(Regions::new()?),
+            staging: Staging::new(config.staging),
         })
     }
 

@@ -70,6 +70,16 @@ pub enum PinnedError {
         /// The largest.
         maximum: u64,
     },
+    /// The chunks of staged copies cannot be used.
+    #[error("chunks of {given} bytes are not a multiple of {multiple_of} up to {maximum}")]
+    InvalidChunk {
+        /// The size given.
+        given: u64,
+        /// What it must be a multiple of.
+        multiple_of: u64,
+        /// The largest.
+        maximum: u64,
+    },
     /// The boundary between small and large requests cannot be used.
     #[error("a large-block threshold of {given} bytes is not between {minimum} and {maximum}")]
     InvalidLargeThreshold {

@@ -1,20 +1,27 @@
 //! The pool of page-locked host memory.
 //!
 //! # The problem
-//! A device copies fast and by itself only from and to host memory whose pages are locked and known to its driver.
-//! Locking costs up to 0.4 ms a MiB, so it is done ahead and memory is kept. And a copy goes on after the call that
-//! asked for it returned: memory must not go to somebody else, nor be looked at, before the device is done.
+//! A device copies fast, and by itself, only from and to host memory whose pages are locked and known to its driver.
+//! Locking costs up to 0.4 ms a MiB, so memory is locked ahead and kept. And a copy goes on after the call that asked for it
+//! has returned: until the device is done, its memory must not go to somebody else, nor be looked at.
 //!
 //! # The idea
-//! [`PinnedPool`] takes *slabs* from the driver, cuts them into blocks of few sizes (four classes a doubling, at most
-//! a quarter of slack) and passes blocks between threads by a lock-free list a class. A [`PinnedBlock`] remembers the
-//! timepoints of its device uses. Dropped, it waits in the pending list until they are complete, which is one
-//! comparison of integers; no use is waited for by blocking, and a slow stream holds back its own blocks only.
+//! [`PinnedPool`] takes *slabs* from the driver and cuts them into blocks of few sizes: four classes a doubling, with a quarter
+//! of slack at most. Each thread keeps some free blocks of each class for itself, so that most requests and drops touch
+//! nothing that threads share. When it runs out of them, or has too many, it exchanges half of what it may keep through a
+//! lock-free queue that the class has.
+//!
+//! A [`PinnedBlock`] remembers the timepoints of its device uses. Dropped while a device uses it, it waits in a pending list
+//! until they are complete. Nobody blocks for that: whether a timepoint is complete is a comparison of integers. A slow
+//! stream holds back its own blocks only.
 //!
 //! # Words
-//! *slab*: driver memory cut into blocks. *Region*: any piece of driver memory; large requests get one of their own.
-//! *live*, *pending*, *cached*, *uncut*: in a block that is out; freed, but a device may be using it; free; not
-//! cut into blocks.
+//! - *Slab*: driver memory that is cut into blocks of size classes. *Region*: any piece of driver memory; requests above
+//!   32 MiB are cut from regions of their own, to the page.
+//! - *Magazine*: the free blocks of a class that one thread keeps. *Depot*: those that any thread may take.
+//! - *Live*: bytes of blocks that are out. *Pending*: freed, but a device may be using them. *Cached*: of free blocks.
+//!   *Uncut*: of slabs, not cut into blocks.
+//! - *Staged*: a copy of ordinary memory, which goes through chunks of the pool.
 //!
 //! | I want to … | take |
 //! |---|---|
@@ -25,6 +32,7 @@
 //! | say that a command uses it | [`PinnedBlock::record_read`], [`PinnedBlock::record_write`] |
 //! | let a device copy from memory I have already | [`PinnedPool::register`], [`PinnedPool::lend`] |
 //! | copy through a few chunks of it | [`StagingRing`] |
+//! | say how copies of ordinary memory are staged, or see it | [`StagingConfig`], [`PinnedPool::staging`] |
 //! | give memory back to the system | [`PinnedPool::trim`] |
 //! | drop everything while devices are at work | [`Leftovers`] |
 //!
@@ -100,7 +108,9 @@ mod shelf;
 mod short_way;
 mod source;
 mod span;
+mod staging;
 mod staging_ring;
+mod staging_trial;
 mod stats;
 mod tend;
 mod thread_cache;
@@ -118,6 +128,10 @@ pub use pages::HostPages;
 pub use pinned_vec::PinnedVec;
 pub use pool::PinnedPool;
 pub use registered::{Refused, RegisteredMemory};
+pub use staging::{
+    StagedDirection, StagedWay, Staging, StagingChoice, StagingConfig, StagingStats,
+};
 pub use staging_ring::{Chunk, StagingRing};
+pub use staging_trial::StagingTrial;
 pub use stats::{PinnedClassStats, PinnedStats, PinnedThreadStats};
 pub use tend::Tended;

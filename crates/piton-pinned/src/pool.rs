@@ -2,7 +2,8 @@
 
 use crate::{
     Keeper, Leftovers, PinnedBlock, PinnedClassStats, PinnedError, PinnedInconsistency,
-    PinnedPoolConfig, PinnedStats, PinnedThreadStats, Refused, RegisteredMemory, Tended, check,
+    PinnedPoolConfig, PinnedStats, PinnedThreadStats, Refused, RegisteredMemory, Staging, Tended,
+    check,
     core::{self, Core},
     long_way,
     request::Request,
@@ -204,6 +205,11 @@ impl PinnedPool {
     /// How the pool was configured.
     pub fn config(&self) -> &PinnedPoolConfig {
         &self.core().config
+    }
+
+    /// The ways of copies through chunks of the pool, and what it has measured of them.
+    pub fn staging(&self) -> &Staging {
+        &self.core().staging
     }
 
     /// Whether the pool maps its pages itself, large ones where the system has them: what [`HostPages`](crate::HostPages)

@@ -1,6 +1,6 @@
 //! What the pool holds and how it has served, in numbers.
 
-use crate::{class_counts::ClassCount, core::Core, magazine::Depot};
+use crate::{StagingStats, class_counts::ClassCount, core::Core, magazine::Depot};
 use piton_suballoc::SizeClass;
 
 /// A pool's numbers at one time. Sizes are bytes.
@@ -49,6 +49,8 @@ pub struct PinnedStats {
     pub locked_bytes: u64,
     /// Those of them whose pages the pool has bound to a NUMA node.
     pub bound_bytes: u64,
+    /// How copies of ordinary memory go through chunks of the pool.
+    pub staging: StagingStats,
 }
 
 /// A size class's numbers at one time, over all threads. As far as [`PinnedStats`] is exact, so are these.
@@ -120,6 +122,7 @@ impl Core {
             leaked_bytes: calls.leaked_bytes,
             live_bytes: self.events.exact_bytes(),
             threads: self.counters.threads() as u64,
+            staging: self.staging.stats(),
             ..PinnedStats::default()
         };
         self.count_classes(&mut stats);

@@ -275,6 +275,15 @@ impl Engine {
         result
     }
 
+    /// Runs a queue whose front is the caller's until it has reached `number`, or a slice of it at most; waits for nothing.
+    pub(crate) fn carry_out(&self, queue: &Arc<QueueCore>, number: u64) {
+        let progress = &queue.progress;
+        let mut runner = Runner::host(Awaited { progress, number });
+        execute::run_slice(queue, &mut runner);
+        runner.hand_over();
+        self.share();
+    }
+
     /// Blocks until the counter has reached `number`, running what is ready meanwhile, and nothing behind it.
     ///
     /// # Errors

@@ -87,6 +87,15 @@ fn give_back(queue: &QueueCore) -> Step {
     Step::Ended
 }
 
+/// Gives up the front of a queue of which the caller has run nothing: it is ready if anything was submitted meanwhile, and
+/// nobody's else.
+pub(crate) fn let_go(queue: &Arc<QueueCore>) {
+    match give_back(queue) {
+        Step::Empty => queue.device.machine().settle_if_abandoned(),
+        _ => queue.engine().schedule_submitted(queue),
+    }
+}
+
 /// Runs a slice, or the part of it that the thread stays for.
 fn run_turns(queue: &Arc<QueueCore>, runner: &mut Runner<'_>) -> Step {
     let engine = queue.engine();

@@ -2,7 +2,7 @@
 //!
 //! # Ownership of the front
 //! A queue with commands is *scheduled*: exactly one of these owns its front — the engine's ready list, the
-//! thread that runs a slice, a resource's waiting list, the host function that runs, or a *stall*. A stall is
+//! thread that runs a slice, a host thread that holds it (`hold`), a resource's waiting list, the host function that runs, or a *stall*. A stall is
 //! the only one that may be ended from several sides, so it has a ticket (see `stall`): whoever takes the ticket
 //! schedules the queue, the others do nothing. The owner is the ring's consumer.
 //!
@@ -18,6 +18,7 @@
 mod check;
 mod create;
 mod handle;
+mod hold;
 mod publish;
 mod submit;
 mod writer;

@@ -211,6 +211,31 @@ mod loom_tests {
         });
     }
 
+    /// A host thread takes the front of an empty ring, and gives it back; a command comes meanwhile.
+    #[test]
+    fn what_comes_while_the_front_is_held_runs_once() {
+        model(|| {
+            let shared = Arc::new(Model {
+                ring: Ring::new(2),
+                completed: AtomicU64::new(0),
+                ran: Mutex::new(Vec::new()),
+            });
+            let holder = Arc::clone(&shared);
+            let holder = thread::spawn(move || {
+                if holder.ring.ring() && !holder.ring.retire(1) {
+                    run(&holder);
+                }
+            });
+            // SAFETY: one producer and an empty ring.
+            unsafe { shared.ring.publish(10) };
+            if shared.ring.ring() {
+                run(&shared);
+            }
+            holder.join().unwrap();
+            assert_eq!(*shared.ran.lock(), [10]);
+        });
+    }
+
     #[test]
     fn a_slot_is_written_again_only_when_its_command_has_ended() {
         model(|| {

@@ -180,7 +180,8 @@ pub use piton_driver::{
 };
 pub use piton_pinned::{
     HostPages, PinnedClassStats, PinnedError, PinnedPool, PinnedPoolConfig, PinnedStats,
-    PinnedThreadStats, Refused,
+    PinnedThreadStats, Refused, StagedDirection, StagedWay, Staging, StagingChoice, StagingConfig,
+    StagingStats,
 };
 pub use piton_sanitizer::{
     Action, Hazard, Report, Response, Sanitizer, SanitizerConfig, Site, Space,

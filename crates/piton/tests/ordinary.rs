@@ -5,9 +5,11 @@
 mod support;
 
 use piton::{
-    BufferError, Comparison, Devices, Locking, Runtime, RuntimeConfig, RuntimeError, Stream,
+    BufferError, Comparison, Devices, Locking, Runtime, RuntimeConfig, RuntimeError,
+    SanitizerConfig, StagedWay, StagingConfig, StagingStats, Stream,
     sim::{FaultPlan, ScheduleOrder, Trigger},
 };
+use std::thread;
 use support::{check, runtime, sanitized, small_devices};
 
 /// Bytes of a chunk, and how many a write takes before it waits.
@@ -162,4 +164,82 @@ fn a_failure_at_any_call_of_a_copy_is_told_and_leaves_the_books_right() {
         failed >= 7,
         "of {calls} calls only {failed} were seen to fail"
     );
+}
+
+/// A runtime that stages copies so, and looks for races.
+fn staged(way: Option<StagedWay>, chunk_bytes: u64) -> Runtime {
+    let mut config = RuntimeConfig::on(Devices::Simulated(small_devices(1)));
+    config.pinned.staging = StagingConfig { way, chunk_bytes };
+    config.pinned.locking = Locking::Preferred;
+    config.sanitizer = Some(SanitizerConfig::default());
+    Runtime::new(config).unwrap()
+}
+
+#[test]
+fn copies_arrive_whichever_way_they_are_staged_and_in_chunks_of_any_size() {
+    for way in StagedWay::ALL {
+        for chunk in [4096, 64 << 10, 256 << 10, 16 << 20] {
+            let runtime = staged(Some(way), chunk);
+            for bytes in [1, 4096, 100_001, (6 << 20) + 77] {
+                there_and_back(&stream(&runtime), bytes);
+            }
+            check(&runtime);
+        }
+    }
+}
+
+#[test]
+fn a_write_in_turn_is_over_when_it_returns_and_takes_one_chunk() {
+    let runtime = staged(Some(StagedWay::InTurn), CHUNK as u64);
+    let stream = stream(&runtime);
+    let there = pattern(20 << 20);
+    let mut buffer = stream.allocate::<u8>(there.len() as u64).unwrap();
+    stream.write(&mut buffer, &there).unwrap();
+    assert!(stream.query().unwrap());
+    let stats = runtime.device(0).unwrap().pinned_stats();
+    assert_eq!(stats.cached_bytes, CHUNK as u64, "{stats:?}");
+    assert!(stream.read(&buffer).unwrap() == there);
+}
+
+fn staging_stats(runtime: &Runtime) -> StagingStats {
+    runtime.device(0).unwrap().pinned_pool().staging().stats()
+}
+
+#[test]
+fn a_long_copy_measures_the_ways_of_its_direction_and_arrives() {
+    let runtime = staged(None, CHUNK as u64);
+    let stream = stream(&runtime);
+    let there = pattern(40 << 20);
+    let mut buffer = stream.allocate::<u8>(there.len() as u64).unwrap();
+    stream.write(&mut buffer, &there).unwrap();
+    stream.synchronize().unwrap();
+    let stats = staging_stats(&runtime);
+    assert!(stats.to_device.per_mebibyte.is_some() && stats.to_host.per_mebibyte.is_none());
+    assert!(stream.read(&buffer).unwrap() == there);
+    assert!(staging_stats(&runtime).to_host.per_mebibyte.is_some());
+    check(&runtime);
+}
+
+#[test]
+fn nothing_is_measured_where_there_is_no_choice() {
+    let held_up = staged(None, CHUNK as u64);
+    let (held, other) = (stream(&held_up), stream(&held_up));
+    let mut gate = other.allocate_zeroed::<u32>(1).unwrap();
+    let there = pattern(40 << 20);
+    let mut buffer = held.allocate::<u8>(there.len() as u64).unwrap();
+    held.wait_value(&gate, 0, Comparison::Equal, 1).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while held.depth() < 10 {
+                thread::yield_now();
+            }
+            other.write_value(&mut gate, 0, 1).unwrap();
+        });
+        held.write(&mut buffer, &there).unwrap();
+    });
+    assert_eq!(staging_stats(&held_up), StagingStats::default());
+    let order = ScheduleOrder::ByTime;
+    let in_virtual_time = runtime(small_devices(1).in_virtual_time(3, order));
+    there_and_back(&stream(&in_virtual_time), 40 << 20);
+    assert_eq!(staging_stats(&in_virtual_time), StagingStats::default());
 }

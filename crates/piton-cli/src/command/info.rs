@@ -1,5 +1,7 @@
 //! `piton info`: drivers and devices, and why others are absent.
 
+mod staging;
+
 use piton_ascend::{AscendConfig, AscendDriver, MissingAbility};
 use piton_cuda::{CudaConfig, CudaDriver};
 use piton_driver::{Device, DeviceId, Driver, DriverError};
@@ -17,6 +19,9 @@ pub(super) struct Options {
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
+    /// Measure how copies of ordinary memory are staged on this machine: copies some MiB to a simulated device and back.
+    #[arg(long, conflicts_with = "json")]
+    staging: bool,
 }
 
 /// What is known of one driver.
@@ -60,6 +65,11 @@ pub(super) fn run(options: &Options, output: &mut Output) -> Result<(), Failure>
         }
         for device in &driver.devices {
             output.line(described(device))?;
+        }
+    }
+    if options.staging {
+        for line in staging::lines()? {
+            output.line(line)?;
         }
     }
     Ok(())

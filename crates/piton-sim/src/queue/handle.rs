@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "implements the contract's queue")]
 
-use super::{QueueCore, Watcher, writer::SimWriter};
+use super::{QueueCore, Watcher, hold::SimHold, writer::SimWriter};
 use crate::{
     command::Command,
     engine::Deadlock,
@@ -11,7 +11,8 @@ use crate::{
 use piton_driver as contract;
 use piton_driver::{
     Admission, DeviceId, DriverError, ErrorKind, HardwareQueue, Operation, Origin, Position,
-    Priority, Queue, QueueActivity, QueueFailure, QueueId, QueueWait, QueueWriter, WaitOutcome,
+    Priority, Queue, QueueActivity, QueueFailure, QueueHold, QueueId, QueueWait, QueueWriter,
+    WaitOutcome,
 };
 use smallvec::SmallVec;
 use std::{sync::Arc, task::Waker, time::Instant};
@@ -121,6 +122,14 @@ unsafe impl Queue for SimQueue {
             return None;
         }
         Some(Box::new(SimWriter::new(self)?))
+    }
+
+    fn hold(&self) -> Option<Box<dyn QueueHold + '_>> {
+        let device = &self.core.device;
+        if device.machine().fork.is_fork() || device.core().is_lost() {
+            return None;
+        }
+        Some(Box::new(SimHold::new(&self.core)?))
     }
 
     fn abort(&self) -> Result<(), DriverError> {

@@ -94,6 +94,8 @@ fn pinned(pools: &[PinnedStats]) -> Table {
         "pending",
         "held",
         "locked",
+        "staged to it",
+        "staged from it",
     ];
     let row = |(index, pool): (usize, &PinnedStats)| {
         vec![
@@ -106,6 +108,8 @@ fn pinned(pools: &[PinnedStats]) -> Table {
             quantity::bytes(pool.pending_bytes),
             quantity::bytes(pool.held_bytes),
             quantity::bytes(pool.locked_bytes),
+            pool.staging.to_device.way.to_string(),
+            pool.staging.to_host.way.to_string(),
         ]
     };
     table(

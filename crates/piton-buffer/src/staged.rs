@@ -1,0 +1,272 @@
+//! The two halves of a copy that goes through page-locked chunks, and how they follow each other.
+//!
+//! # The idea
+//! The host's half is between ordinary memory and a chunk, the device's between the chunk and the device's memory. Two ways
+//! ([`StagedWay`]):
+//! - *Overlapped*: the device copies one chunk while the host fills or empties the next.
+//! - *In turn*: the thread holds the idle stream ([`Hold`]), submits the device's half and carries it out itself while the chunk lies in its
+//!   core's cache. Where the stream cannot be held, because the device does its own work or still has some, the chunk
+//!   goes the other way. So a thread that finds the device busy leaves the chunk to it, and goes on.
+//!
+//! The host looks at a chunk only when the device is done with it, so nothing is copied twice and no chunk waits for its turn
+//! longer than it must.
+//!
+//! A write takes more chunks, up to a bound, before it waits: what is not larger than that returns without the device having
+//! moved, as a write on a stream that is held up must. A read waits for the device in any case, and needs no more chunks
+//! than keep both busy.
+
+#![expect(
+    unsafe_code,
+    reason = "submits copies whose ends its callers have checked and ordered"
+)]
+
+use crate::{BufferError, Stream, staged_pace::Pace};
+use bytemuck::Pod;
+use piton_copy::copy_cached;
+use piton_driver::{Command, DevicePtr};
+use piton_pinned::{Chunk, PinnedBlock, StagedDirection, StagedWay, StagingRing};
+use piton_stream::{Event, Hold};
+use piton_timeline::{Frontier, Timepoint};
+
+/// Bytes that a write has under way before it waits for the device.
+const WRITE_BYTES: usize = 16 << 20;
+/// Chunks that a read has under way.
+const READ_CHUNKS: usize = 4;
+
+/// Copies through chunks, of one call.
+pub(crate) struct Staged<'a, W> {
+    stream: &'a Stream,
+    /// What the first copy comes behind; nothing once it was submitted.
+    after: &'a [Frontier],
+    ring: StagingRing<W>,
+    pace: Pace<'a>,
+    /// Elements of a chunk.
+    step: usize,
+    /// The last copy submitted. A stream runs in order: all are done when this one is.
+    pub(crate) last: Option<Timepoint>,
+}
+
+impl<'a, W> Staged<'a, W> {
+    pub(crate) fn new<T: Pod>(
+        stream: &'a Stream,
+        after: &'a [Frontier],
+        (direction, len): (StagedDirection, usize),
+    ) -> Self {
+        let pool = stream.context().pinned();
+        let chunk_bytes = pool.staging().chunk_bytes();
+        let step = chunk_bytes.checked_div(size_of::<T>()).unwrap_or(1);
+        let step = step.clamp(1, len.max(1));
+        let most = match direction {
+            StagedDirection::ToDevice => (WRITE_BYTES / chunk_bytes).max(2),
+            StagedDirection::ToHost => READ_CHUNKS,
+        };
+        let (chunk, bytes) = (step * size_of::<T>(), len.saturating_mul(size_of::<T>()));
+        Self {
+            stream,
+            after,
+            ring: StagingRing::new(pool, chunk, align_of::<T>(), most),
+            pace: Pace::new(stream, direction, (bytes, chunk)),
+            step,
+            last: None,
+        }
+    }
+
+    /// Submits a copy; the first with the waits it needs, or not at all.
+    ///
+    /// # Safety
+    /// See [the safety of submission](piton_stream::Stream#safety-of-submission); that the stream comes behind `after`
+    /// counts.
+    #[track_caller]
+    unsafe fn submit(&mut self, command: &Command<'_>) -> Result<Timepoint, BufferError> {
+        // SAFETY: the caller promised the same.
+        let point = unsafe { self.stream.raw().submit_behind(self.after, command)? };
+        self.after = &[];
+        self.last = Some(point);
+        Ok(point)
+    }
+
+    /// The stream, where the next chunk is to go in turn and can.
+    fn hold(&mut self) -> Option<Hold<'a>> {
+        if self.pace.way() == StagedWay::Overlapped {
+            return None;
+        }
+        let hold = self.stream.raw().hold();
+        if hold.is_none() {
+            self.pace.give_up();
+        }
+        hold
+    }
+
+    /// The device's half of a chunk is submitted: it is carried out here, or the device is told to begin, if there is more to
+    /// come. A device may be in no hurry to, and would then copy a chunk only when somebody waits for it, and not while
+    /// the host fills the next or empties the last.
+    fn go_on(
+        &self,
+        hold: Option<Hold<'_>>,
+        point: Timepoint,
+        is_last: bool,
+    ) -> Result<(), BufferError> {
+        match hold {
+            Some(hold) => hold.help(point),
+            None if is_last => {}
+            None => self.stream.raw().flush()?,
+        }
+        Ok(())
+    }
+
+    /// A chunk is about to be used anew: what used it before is over, and nobody's concern any more.
+    fn forget(&self, chunk: &PinnedBlock) {
+        if let Some(sanitizer) = self.stream.raw().sanitizer() {
+            sanitizer.forget_host(chunk.as_ptr(), chunk.capacity());
+        }
+    }
+}
+
+impl Staged<'_, Event> {
+    /// # Safety
+    /// `dst` is live device memory for all of `src` until the copies have ended that were submitted, and conflicting uses
+    /// are ordered with the stream.
+    #[track_caller]
+    pub(crate) unsafe fn write<T: Pod>(
+        &mut self,
+        dst: DevicePtr,
+        src: &[T],
+    ) -> Result<(), BufferError> {
+        let mut at = 0;
+        for part in src.chunks(self.step) {
+            let bytes: &[u8] = bytemuck::cast_slice(part);
+            let mut chunk = self.chunk()?;
+            if let Some(room) = chunk.try_as_mut_slice()?.get_mut(..bytes.len()) {
+                copy_cached(room, bytes);
+            }
+            let (to, length) = (dst.checked_add(at).unwrap_or(dst), bytes.len() as u64);
+            let hold = self.hold();
+            // SAFETY: the caller's promise, for a part; the chunk is as long, nobody uses it, and it goes back to its pool
+            // behind the use recorded in it.
+            let point = unsafe {
+                self.submit(&Command::CopyToDevice {
+                    dst: to,
+                    src: chunk.as_ptr(),
+                    bytes: length,
+                })?
+            };
+            chunk.record_read(point);
+            let event = self.stream.raw().record();
+            at += length;
+            self.go_on(hold, point, at >= size_of_val(src) as u64)?;
+            if self.pace.has_passed(bytes.len()) {
+                self.pace.wait(&event)?;
+            }
+            self.ring.put(chunk, event);
+        }
+        Ok(())
+    }
+
+    fn chunk(&mut self) -> Result<PinnedBlock, BufferError> {
+        let is_over = |event: &Event| event.query().unwrap_or(false);
+        let chunk = match self.ring.take(is_over)? {
+            Chunk::Free(chunk) => chunk,
+            Chunk::InUse(chunk, event) => {
+                event.synchronize()?;
+                chunk
+            }
+        };
+        self.forget(&chunk);
+        Ok(chunk)
+    }
+}
+
+impl Staged<'_, Underway> {
+    /// Hands the elements to `land`, part by part, in order.
+    ///
+    /// # Safety
+    /// `src` is live device memory of `len` elements until the copies have ended that were submitted, and conflicting uses
+    /// are ordered with the stream.
+    #[track_caller]
+    pub(crate) unsafe fn read<T: Pod>(
+        &mut self,
+        src: DevicePtr,
+        len: usize,
+        mut land: impl FnMut(&[T]),
+    ) -> Result<(), BufferError> {
+        let (mut at, mut free) = (0, None);
+        for start in (0..len).step_by(self.step) {
+            let length = self.step.min(len - start) * size_of::<T>();
+            let mut chunk = match free.take() {
+                Some(chunk) => chunk,
+                None => self.chunk(&mut land)?,
+            };
+            self.forget(&chunk);
+            let from = src.checked_add(at).unwrap_or(src);
+            let hold = self.hold();
+            let is_here = hold.is_some();
+            // SAFETY: as in `write`.
+            let point = unsafe {
+                self.submit(&Command::CopyToHost {
+                    dst: chunk.as_ptr(),
+                    src: from,
+                    bytes: length as u64,
+                })?
+            };
+            chunk.record_write(point);
+            let event = self.stream.raw().record();
+            self.ring.put(chunk, Underway { event, length });
+            at += length as u64;
+            self.go_on(hold, point, start + self.step >= len)?;
+            let has_passed = self.pace.has_passed(length);
+            // What was submitted before is over where the stream could be held, and so, most likely, is this.
+            if is_here || has_passed {
+                free = self.land_all(&mut land)?;
+            }
+            if has_passed {
+                self.pace.go_on();
+            }
+        }
+        self.land_all(&mut land)?;
+        Ok(())
+    }
+
+    /// The next chunk, when what was in it has landed.
+    #[track_caller]
+    fn chunk<T: Pod>(&mut self, land: &mut impl FnMut(&[T])) -> Result<PinnedBlock, BufferError> {
+        match self.ring.take(|_| false)? {
+            Chunk::Free(chunk) => Ok(chunk),
+            Chunk::InUse(chunk, underway) => underway.land(chunk, land),
+        }
+    }
+
+    /// Lands all that is under way. The chunk that landed last comes back.
+    #[track_caller]
+    fn land_all<T: Pod>(
+        &mut self,
+        land: &mut impl FnMut(&[T]),
+    ) -> Result<Option<PinnedBlock>, BufferError> {
+        let mut free = None;
+        while let Some(Chunk::InUse(chunk, underway)) = self.ring.take_oldest() {
+            free = Some(underway.land(chunk, land)?);
+        }
+        Ok(free)
+    }
+}
+
+/// A part of a read that is on its way.
+pub(crate) struct Underway {
+    event: Event,
+    /// Bytes of it.
+    length: usize,
+}
+
+impl Underway {
+    /// Waits for the part, and hands it on; the chunk is free then.
+    #[track_caller]
+    fn land<T: Pod>(
+        self,
+        chunk: PinnedBlock,
+        land: &mut impl FnMut(&[T]),
+    ) -> Result<PinnedBlock, BufferError> {
+        self.event.synchronize()?;
+        let bytes = chunk.try_as_slice()?.get(..self.length).unwrap_or_default();
+        land(bytemuck::try_cast_slice(bytes).unwrap_or_default());
+        Ok(chunk)
+    }
+}
