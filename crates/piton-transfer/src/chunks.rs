@@ -9,18 +9,17 @@
 //! sooner, and the lanes of a leg do not end, and then start, at the same times, in which the wire would rest. So are the last,
 //! since the last leg carries those alone.
 
-use piton_topology::Nanos;
-use std::time::Duration;
+use piton_topology::{Nanos, defaults};
 
 /// Bytes of a chunk at least, where there are so many.
 pub const LEAST_CHUNK_BYTES: u64 = 1 << 19;
 /// Bytes of a chunk at most, unless there would be too many of them.
 pub(crate) const LARGEST_CHUNK_BYTES: u64 = 8 << 20;
-/// What a chunk takes on the wire: four times what starting a copy takes.
-const CHUNK_TIME: Duration = Duration::from_micros(20);
+/// What a chunk takes on the wire; plans count on it.
+const CHUNK_TIME: Nanos = defaults::CHUNK_TIME;
 /// The same on the way into host memory or out of it, for which a device may have but one engine: then nothing is carried while
 /// a chunk is started.
-const HOST_CHUNK_TIME: Duration = Duration::from_micros(60);
+const HOST_CHUNK_TIME: Nanos = defaults::HOST_CHUNK_TIME;
 /// Short chunks at each end at most.
 const MOST_SHORT: u16 = 16;
 /// Chunks begin at multiples of this many bytes.
@@ -46,12 +45,12 @@ impl Engines {
     /// What a chunk takes on the wire, in nanoseconds, of a part that takes so many.
     fn chunk_ns(self, part_ns: u64) -> u128 {
         match self {
-            Self::Many => CHUNK_TIME.as_nanos(),
-            Self::Host => HOST_CHUNK_TIME.as_nanos(),
+            Self::Many => CHUNK_TIME.get().into(),
+            Self::Host => HOST_CHUNK_TIME.get().into(),
             // Each stop waits for a chunk, and each chunk for what is between two: so both together are least.
             Self::Few { stops, between } => {
                 let all = u128::from(part_ns) * u128::from(between.get());
-                let least = CHUNK_TIME.as_nanos();
+                let least = u128::from(CHUNK_TIME.get());
                 (all / u128::from(stops.max(1))).isqrt().max(least)
             }
         }
@@ -204,7 +203,7 @@ mod tests {
     #[test]
     fn a_fast_leg_has_longer_chunks() {
         let fast = Chunks::of((256 << 20, 2_684_354), (2, HELD), Engines::Many);
-        assert_eq!(fast.longest, 2_000_128);
+        assert_eq!(fast.longest, 1_400_064);
     }
 
     #[test]
@@ -220,7 +219,15 @@ mod tests {
             1 << 40,
         ] {
             let mut kinds = vec![(Chunks::side_by_side(bytes, 3), 3)];
-            for (lanes, held) in [(1, HELD), (2, HELD), (8, HELD), (2, 1), (12, 1), (2, 4), (1, 5)] {
+            for (lanes, held) in [
+                (1, HELD),
+                (2, HELD),
+                (8, HELD),
+                (2, 1),
+                (12, 1),
+                (2, 4),
+                (1, 5),
+            ] {
                 let many = Chunks::of((bytes, bytes / 24), (lanes, held), Engines::Many);
                 kinds.push((many, u64::from(lanes) * held));
             }

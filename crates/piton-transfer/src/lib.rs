@@ -27,7 +27,7 @@
 //! - Nothing goes over a device in error, nor over a leg between devices that has not been tried with a pattern.
 //! - A leg that failed is given up for every copy, both ways, and that is said once with the names of its links.
 //! - A copy over several ways that takes long is planned anew on its way, as links become free and are taken.
-//! - Memory on the way is at most [`STAGING_CHUNKS`] chunks a leg, of [`LEAST_CHUNK_BYTES`] or what takes 20 microseconds, up
+//! - Memory on the way is at most [`STAGING_CHUNKS`] chunks a leg, of [`LEAST_CHUNK_BYTES`] or what takes 14 microseconds, up
 //!   to 8 MiB, or more where lanes would not hold so many chunks.
 //! - No submission of the engine's waits for room in a queue: a round is no more than its lanes hold. Devices whose queues hold
 //!   fewer than eight commands copy as those do that have no host functions: one way at a time, nothing guarded.

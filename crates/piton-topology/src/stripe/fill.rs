@@ -48,6 +48,30 @@ pub(super) fn give_way(roads: &mut [Carried], free: &mut [u64], (mut carried, wa
     }
 }
 
+/// Leaves the narrowest roads out, which come last, while they are so many thousandths of what all carry; the others take what
+/// those leave.
+pub(super) fn leave_out(roads: &mut Vec<Carried>, free: &[u64], thousandths: u128) {
+    let rates = roads.iter().map(|road| u128::from(road.rate));
+    let all: u128 = rates.sum();
+    let (mut gone, mut kept) = (0, roads.len());
+    for road in roads.iter().rev() {
+        gone += u128::from(road.rate) * 1_000;
+        if gone > all * thousandths {
+            break;
+        }
+        kept -= 1;
+    }
+    if kept == roads.len() {
+        return;
+    }
+    roads.truncate(kept);
+    let mut left = free.to_vec();
+    for road in roads.iter() {
+        road.take(road.rate, &mut left);
+    }
+    fill(roads, &mut left, None);
+}
+
 impl Carried {
     /// What it takes is free again.
     fn take_back(&mut self, free: &mut [u64]) {
@@ -114,6 +138,20 @@ mod tests {
         give_way(&mut roads, &mut free, (carried, 48));
         assert_eq!(rates(&roads), [10, 14]);
         assert_eq!(free, [0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_left_to_the_others() {
+        let mut roads = [road(&[0]), road(&[2]), road(&[4, 0]), road(&[6])];
+        for (road, rate) in roads.iter_mut().zip([900, 80, 15, 5]) {
+            road.rate = rate;
+        }
+        let mut roads = roads.to_vec();
+        let free = [915, 0, 80, 0, 30, 0, 5];
+        leave_out(&mut roads, &free, 4);
+        assert_eq!(rates(&roads), [900, 80, 15, 5]);
+        leave_out(&mut roads, &free, 20);
+        assert_eq!(rates(&roads), [915, 80]);
     }
 
     #[test]
