@@ -1,10 +1,6 @@
 //! Copies planned together where some devices may not access each other, or have few copy engines, against a linear program.
 
 #![expect(
-    clippy::print_stdout,
-    reason = "a run says how much was reached of what can be"
-)]
-#![expect(
     clippy::unwrap_used,
     reason = "a test that cannot set up its case has failed"
 )]
