@@ -1,6 +1,6 @@
 //! What machine is simulated. Checked as a whole when the driver is made.
 
-use crate::fault::FaultPlan;
+use crate::{fault::FaultPlan, machine::QUEUE_COMMANDS};
 use piton_driver::{DeviceId, DriverError, LinkClass, PciAddress};
 use std::{collections::BTreeMap, time::Duration};
 use thiserror::Error;
@@ -62,6 +62,8 @@ pub struct DeviceConfig {
     pub reaches_host_memory: bool,
     /// Hardware queues: how many queues can run at once. From 1 to 1024.
     pub hardware_queues: u32,
+    /// Commands a queue holds at most, rounded up to a power of two; from 1 to 1024.
+    pub queue_commands: u32,
     /// Cores; at most 64.
     pub compute_units: u32,
     /// Bytes a second between host and device, each way, in virtual time.
@@ -89,6 +91,7 @@ impl Default for DeviceConfig {
             has_virtual_memory: true,
             reaches_host_memory: true,
             hardware_queues: 8,
+            queue_commands: QUEUE_COMMANDS,
             compute_units: 2,
             host_bytes_per_second: 24_000_000_000,
             peer_engines: 2,
@@ -307,6 +310,10 @@ fn validate_device(device: u32, config: &DeviceConfig) -> Result<(), SimError> {
             compute_units,
         });
     }
+    let commands = config.queue_commands;
+    if !(1..=QUEUE_COMMANDS).contains(&commands) {
+        return Err(SimError::InvalidQueue { device, commands });
+    }
     if config.host_bytes_per_second == 0 {
         return Err(SimError::NoHostBandwidth { device });
     }
@@ -362,6 +369,14 @@ pub enum SimError {
         hardware_queues: u32,
         /// Cores given.
         compute_units: u32,
+    },
+    /// Queues that hold no command, or too many.
+    #[error("device {device}: queues of {commands} commands; they may hold 1 to {QUEUE_COMMANDS}")]
+    InvalidQueue {
+        /// The device.
+        device: u32,
+        /// Commands given.
+        commands: u32,
     },
     /// A bandwidth of zero to the host.
     #[error("device {device} has no bandwidth to the host")]
@@ -449,6 +464,18 @@ mod tests {
                 matches!(result, Err(SimError::InvalidUnits { .. })),
                 "{queues}, {units}"
             );
+        }
+    }
+
+    #[test]
+    fn a_queue_holds_as_many_commands_as_it_may_and_one_at_least() {
+        for commands in [1, 8, QUEUE_COMMANDS] {
+            assert_eq!(verdict(|device| device.queue_commands = commands), Ok(()));
+        }
+        for commands in [0, QUEUE_COMMANDS + 1] {
+            let device = 0;
+            let refused = Err(SimError::InvalidQueue { device, commands });
+            assert_eq!(verdict(|device| device.queue_commands = commands), refused);
         }
     }
 

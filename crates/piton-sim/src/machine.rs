@@ -32,7 +32,7 @@ use std::{
 /// the user's half on arm64, so the host cannot use one as a pointer by mistake.
 const FIRST_DEVICE: u64 = 0x40;
 
-/// Commands a queue holds at most.
+/// Commands a queue holds at most, whatever the configuration says.
 pub(crate) const QUEUE_COMMANDS: u32 = 1024;
 /// Commands a queue holds if nobody says: 16 KiB of them, small enough that rings of many streams stay in a cache.
 pub(crate) const DEFAULT_COMMANDS: u32 = 256;
@@ -264,7 +264,7 @@ fn info(id: DeviceId, config: &DeviceConfig) -> DeviceInfo {
         limits: Limits {
             queues: MAX_QUEUES,
             hardware_queues: config.hardware_queues,
-            queue_commands: QUEUE_COMMANDS,
+            queue_commands: config.queue_commands,
             argument_bytes: MAX_ARGUMENT_BYTES,
             grid_blocks: u64::from(u32::MAX),
             copy_bytes: config.memory_bytes,

@@ -38,6 +38,13 @@ pub const COPY_BETWEEN: Nanos = Nanos::new(2_000);
 /// Bytes a staged copy moves through host memory at a time.
 pub const STAGING_CHUNK_BYTES: u64 = 1 << 20;
 
+/// What a chunk of a copy that stops on its way takes on the wire: a few times what starting it takes.
+pub const CHUNK_TIME: Nanos = Nanos::new(14_000);
+
+/// The same of a copy that stops in host memory, for which a device may have but one engine: then nothing is carried while a chunk
+/// is started.
+pub const HOST_CHUNK_TIME: Nanos = Nanos::new(40_000);
+
 /// What a copy between devices gets of the narrowest link where it crosses a host bridge, or two on its way into
 /// host memory and out, in sixths: the bridge takes what comes in apart and sends it on in smaller packets.
 /// NCCL's and RCCL's constant `INTEL_P2P_OVERHEAD`, a fifth more on the bus.

@@ -41,9 +41,6 @@ pub use options::{CopyEngines, StripeOptions};
 pub use plan::{SharedPlan, Stop, Stripe, StripePlan};
 pub use residual::Residual;
 
-/// How many times as long as for a relay the first chunk takes that stops in host memory.
-const HOST_CHUNKS: u64 = 2;
-
 /// Plans copies on one machine. An answer takes a few microseconds and no lock.
 ///
 /// ```
@@ -122,18 +119,24 @@ impl StripePlanner {
             return Ok(self.local(bytes));
         }
         let paths = self.paths(source, sink, residual);
-        let mut roads: Vec<Stripe> = match &self.commands {
-            Some(commands) => self.carried(commands, (from, to), source, (residual, bytes), &paths),
-            None => self.flowing((from, to), paths),
+        let (mut roads, left_out) = match &self.commands {
+            // Which roads are not worth it has been seen to.
+            Some(commands) => (
+                self.carried(commands, (from, to), source, (residual, bytes), &paths),
+                0,
+            ),
+            None => (self.flowing((from, to), paths), share::LEFT_OUT),
         };
         roads.sort_by_key(|road| (std::cmp::Reverse(road.rate), road.delay));
-        share::split(roads, bytes, &self.options, share::LEFT_OUT)
-            .ok_or(RouteError::NoRoute { from, to })
+        share::split(roads, bytes, &self.options, left_out).ok_or(RouteError::NoRoute { from, to })
     }
 
     /// How copies of `bytes` bytes each that run at once should share the free rates in `residual`, so that the
-    /// slowest is as fast as possible, to within a few hundredths. Takes milliseconds. Ignores peer access and
-    /// engines.
+    /// slowest is as fast as possible, to within a few hundredths. Takes milliseconds.
+    ///
+    /// No part goes from one device to the next where peer access is refused. Where devices have few copy engines, no
+    /// more parts start from a device, or are forwarded by it, than it has engines, unless more copies than that start
+    /// there. The slowest copy may then be slower than the best plan's, because engines are given out one by one.
     ///
     /// # Errors
     /// [`RouteError::UnknownDevice`]; [`RouteError::NoRoute`] for a pair that has no route with room, or is a
@@ -156,7 +159,14 @@ impl StripePlanner {
             let (from, to) = pairs[number];
             RouteError::NoRoute { from, to }
         };
-        let shares = together::shares(&self.arcs, residual.rates(), &ends).map_err(no_route)?;
+        let ground = together::Ground {
+            arcs: &self.arcs,
+            kinds: &self.kinds,
+            peers: &self.peers,
+            engines: self.options.engines,
+            rates: residual.rates(),
+        };
+        let shares = together::shares(ground, &ends).map_err(no_route)?;
         let mut copies = Vec::with_capacity(pairs.len());
         for (number, paths) in shares.paths.iter().enumerate() {
             let routes = self.routes(ends[number].0, paths);
@@ -221,19 +231,8 @@ impl StripePlanner {
         let costs = &self.options.costs;
         let rate = costs.through(kind, BytesPerSec::new(path.rate));
         let mut delay = costs.launch;
-        // Where an engine has a part to itself, what chunks take is known better.
-        let counted = if self.commands.is_some() && self.options.engines.is_some() {
-            0
-        } else {
-            stops.len()
-        };
-        for stop in &stops[..counted] {
-            let chunk = match stop {
-                Stop::Device(_) => costs.chunk_bytes,
-                // A device has few engines for the host's memory, so that chunks are long.
-                Stop::Memory(_) => costs.chunk_bytes.saturating_mul(HOST_CHUNKS),
-            };
-            delay = delay.saturating_add(rate.duration_of(chunk));
+        for _ in &stops {
+            delay = delay.saturating_add(self.chunk_time(&stops, rate));
         }
         for node in &path.through {
             delay = delay.saturating_add(defaults::transit_latency(self.kinds[node.index()]));
@@ -256,6 +255,24 @@ impl StripePlanner {
             offset: 0,
             bytes: 0,
         }
+    }
+
+    /// What the first chunk of a part that stops there takes: the next leg waits for it.
+    fn chunk_time(&self, stops: &[Stop], rate: BytesPerSec) -> Nanos {
+        let least = rate.duration_of(self.options.costs.chunk_bytes);
+        if self.commands.is_none() {
+            return least;
+        }
+        // Where an engine has a part to itself, what chunks take is counted with the rest.
+        if self.options.engines.is_some() {
+            return Nanos::new(0);
+        }
+        let is_host = stops.iter().any(|stop| matches!(stop, Stop::Memory(_)));
+        least.max(if is_host {
+            defaults::HOST_CHUNK_TIME
+        } else {
+            defaults::CHUNK_TIME
+        })
     }
 
     fn device(&self, node: NodeId) -> Option<DeviceId> {

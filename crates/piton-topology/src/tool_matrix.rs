@@ -53,7 +53,8 @@ pub struct ToolMatrix {
     pub endpoints: Vec<ToolEndpoint>,
     /// What the tool says of each ordered pair; `None` where a row was cut off.
     pub cells: Matrix<Option<Relation>>,
-    /// `rocm-smi`: what the driver thinks a pair's path costs.
+    /// `rocm-smi`: what the driver thinks a pair's path costs, in no unit. Not in the machine made of it, nor in a capture: it ranks
+    /// paths, and says no more than the words and hops do.
     pub weights: Option<Matrix<Option<u32>>>,
     /// `rocm-smi`: how many links it has.
     pub hops: Option<Matrix<Option<u32>>>,

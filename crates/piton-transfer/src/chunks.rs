@@ -9,20 +9,17 @@
 //! sooner, and the lanes of a leg do not end, and then start, at the same times, in which the wire would rest. So are the last,
 //! since the last leg carries those alone.
 
-use piton_topology::Nanos;
-use std::time::Duration;
+use piton_topology::{Nanos, defaults};
 
 /// The fewest bytes of a chunk, if the part has that many.
 pub const LEAST_CHUNK_BYTES: u64 = 1 << 19;
 /// Bytes of a chunk at most, unless there would be too many of them.
-const LARGEST_CHUNK_BYTES: u64 = 8 << 20;
-/// What a chunk takes on the wire: four times what starting a copy takes.
-const CHUNK_TIME: Duration = Duration::from_micros(20);
+pub(crate) const LARGEST_CHUNK_BYTES: u64 = 8 << 20;
+/// What a chunk takes on the wire; plans count on it.
+const CHUNK_TIME: Nanos = defaults::CHUNK_TIME;
 /// The same on the way into host memory or out of it, for which a device may have but one engine: then nothing is carried while
 /// a chunk is started.
-const HOST_CHUNK_TIME: Duration = Duration::from_micros(60);
-/// Chunks of a part at most, so that its commands find room in a lane.
-const MOST_CHUNKS: u64 = 320;
+const HOST_CHUNK_TIME: Nanos = defaults::HOST_CHUNK_TIME;
 /// Short chunks at each end at most.
 const MOST_SHORT: u16 = 16;
 /// Chunks begin at multiples of this many bytes.
@@ -48,12 +45,12 @@ impl Engines {
     /// What a chunk takes on the wire, in nanoseconds, of a part that takes so many.
     fn chunk_ns(self, part_ns: u64) -> u128 {
         match self {
-            Self::Many => CHUNK_TIME.as_nanos(),
-            Self::Host => HOST_CHUNK_TIME.as_nanos(),
+            Self::Many => CHUNK_TIME.get().into(),
+            Self::Host => HOST_CHUNK_TIME.get().into(),
             // Each stop waits for a chunk, and each chunk for what is between two: so both together are least.
             Self::Few { stops, between } => {
                 let all = u128::from(part_ns) * u128::from(between.get());
-                let least = CHUNK_TIME.as_nanos();
+                let least = u128::from(CHUNK_TIME.get());
                 (all / u128::from(stops.max(1))).isqrt().max(least)
             }
         }
@@ -82,21 +79,27 @@ impl Chunks {
         }
     }
 
-    /// A part of so many bytes that should take so long, of which each leg has so many lanes.
-    pub(crate) fn of(bytes: u64, predicted_ns: u64, lanes: u16, engines: Engines) -> Self {
+    /// A part of so many bytes that should take so long, of which each leg has so many lanes that hold so many chunks each.
+    pub(crate) fn of(
+        (bytes, predicted_ns): (u64, u64),
+        (lanes, held): (u16, u64),
+        engines: Engines,
+    ) -> Self {
         let time = engines.chunk_ns(predicted_ns);
         let carried = u128::from(bytes) * time / u128::from(predicted_ns.max(1));
         let carried = u64::try_from(carried).unwrap_or(u64::MAX);
         let fits = carried.clamp(LEAST_CHUNK_BYTES, LARGEST_CHUNK_BYTES);
+        let most = u64::from(lanes.max(1)).saturating_mul(held).max(1);
         let lanes = u64::from(lanes.clamp(2, MOST_SHORT));
         // Each lane has so much less of the wire for itself.
         let fits = fits / lanes * 2;
-        // Besides the short ones at both ends.
-        let least = bytes.div_ceil(MOST_CHUNKS - 2 * lanes);
+        // Short ones where there is room for as many others.
+        let short = if most >= 4 * lanes { lanes } else { 0 };
+        let least = bytes.div_ceil(most - 2 * short);
         Self {
             bytes,
             longest: fits.max(least).next_multiple_of(ALIGN).min(bytes),
-            short: lanes,
+            short,
         }
     }
 
@@ -155,9 +158,12 @@ mod tests {
         Engines::Few { stops, between }
     }
 
+    /// Chunks that a lane holds.
+    const HELD: u64 = 320;
+
     /// 24 GB/s.
     fn chunks(bytes: u64, lanes: u16, engines: Engines) -> Chunks {
-        Chunks::of(bytes, bytes / 24, lanes, engines)
+        Chunks::of((bytes, bytes / 24), (lanes, HELD), engines)
     }
 
     #[test]
@@ -196,8 +202,8 @@ mod tests {
 
     #[test]
     fn a_fast_leg_has_longer_chunks() {
-        let fast = Chunks::of(256 << 20, 2_684_354, 2, Engines::Many);
-        assert_eq!(fast.longest, 2_000_128);
+        let fast = Chunks::of((256 << 20, 2_684_354), (2, HELD), Engines::Many);
+        assert_eq!(fast.longest, 1_400_064);
     }
 
     #[test]
@@ -212,14 +218,21 @@ mod tests {
             (1 << 30) + 7,
             1 << 40,
         ] {
-            let kinds = [
-                chunks(bytes, 2, Engines::Many),
-                chunks(bytes, 8, Engines::Many),
-                chunks(bytes, 1, few(3)),
-            ];
-            let side_by_side = Chunks::side_by_side(bytes, 3);
-            assert!(side_by_side.count() <= 3);
-            for chunks in kinds.into_iter().chain([side_by_side]) {
+            let mut kinds = vec![(Chunks::side_by_side(bytes, 3), 3)];
+            for (lanes, held) in [
+                (1, HELD),
+                (2, HELD),
+                (8, HELD),
+                (2, 1),
+                (12, 1),
+                (2, 4),
+                (1, 5),
+            ] {
+                let many = Chunks::of((bytes, bytes / 24), (lanes, held), Engines::Many);
+                kinds.push((many, u64::from(lanes) * held));
+            }
+            kinds.push((chunks(bytes, 1, few(3)), HELD));
+            for (chunks, most) in kinds {
                 let sizes: Vec<u64> = chunks.sizes().collect();
                 assert_eq!(sizes.iter().sum::<u64>(), bytes);
                 assert!(
@@ -227,7 +240,8 @@ mod tests {
                         .iter()
                         .all(|size| *size > 0 && *size <= chunks.longest)
                 );
-                assert!(sizes.len() as u64 <= MOST_CHUNKS, "{bytes}");
+                assert!(sizes.len() as u64 <= most, "{bytes} in {most}");
+                assert_eq!(sizes.len() as u64, chunks.count());
                 let (_last, starts) = sizes.split_last().unwrap();
                 assert!(
                     starts.iter().all(|size| size.is_multiple_of(ALIGN)),

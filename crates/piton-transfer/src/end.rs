@@ -3,7 +3,7 @@
 use crate::{
     TransferError,
     gate::Gates,
-    lane::Lanes,
+    lane::{LANE_COMMANDS, LEAST_COMMANDS, Lanes, lane_commands},
     relay_memory::{RelayMemory, Slab},
     way::Leg,
 };
@@ -60,9 +60,13 @@ impl End {
         Ok(slab)
     }
 
-    /// Whether copies here can be watched: the end of a lane be noticed, and a gate opened.
+    /// Whether copies here can be watched: the end of a lane be noticed, and a gate opened; and whether a lane holds what a round
+    /// gives it.
     fn can_watch(&self) -> bool {
-        self.device.host_functions().is_some() && self.device.semaphores().is_some()
+        let holds_a_round = lane_commands(&*self.device) >= LEAST_COMMANDS;
+        holds_a_round
+            && self.device.host_functions().is_some()
+            && self.device.semaphores().is_some()
     }
 }
 
@@ -93,6 +97,19 @@ impl Ends {
         // No leg leads from host to host; there would be no such device.
         let device = leg.carrier().unwrap_or(DeviceId(u32::MAX));
         self.get(device)
+    }
+
+    /// Commands that a lane of any of these legs holds.
+    pub(crate) fn lane_commands(&self, legs: &[Leg]) -> u32 {
+        let ends = legs.iter().filter_map(|leg| self.of_leg(*leg).ok());
+        let commands = ends.map(|end| lane_commands(&*end.device));
+        commands.min().unwrap_or(LANE_COMMANDS)
+    }
+
+    /// Commands that any lane holds.
+    pub(crate) fn least_commands(&self) -> u32 {
+        let commands = self.iter().map(|end| lane_commands(&*end.device));
+        commands.min().unwrap_or(LANE_COMMANDS)
     }
 
     pub(crate) fn count(&self) -> u32 {

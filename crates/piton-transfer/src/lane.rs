@@ -11,12 +11,34 @@ use piton_sync::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Commands a lane holds. A part of a copy submits fewer, so no submission waits for room.
+/// Commands a lane holds, where the device's queues hold so many. What a copy gives a lane in one round is fewer, so no submission
+/// waits for room.
 pub(crate) const LANE_COMMANDS: u32 = 1024;
+/// Lanes of fewer commands cannot carry a guarded copy: a pattern takes six on one lane, its host function one, and that of the
+/// round before may not have ended.
+pub(crate) const LEAST_COMMANDS: u32 = 8;
+/// What a chunk takes of a lane: a wait for its bytes, one for a place to put them, and the copy.
+const COMMANDS_A_CHUNK: u32 = 3;
+/// What is left beside chunks at least: the wait for the copy's start, the host function at the end, and the one of the round
+/// before.
+const LEAST_SPARE: u32 = 3;
+/// A lane of more commands leaves one of so many.
+const SPARE_PART: u32 = 16;
 
 /// Commands a lane of this device holds.
 pub(crate) fn lane_commands(device: &dyn Device) -> u32 {
     LANE_COMMANDS.min(device.info().limits.queue_commands)
+}
+
+/// How many chunks a lane of so many commands holds at once; 1 at least.
+pub(crate) fn lane_chunks(commands: u32) -> u64 {
+    let spare = LEAST_SPARE.max(commands / SPARE_PART);
+    u64::from(commands.saturating_sub(spare) / COMMANDS_A_CHUNK).max(1)
+}
+
+/// How many lanes a leg may have where lanes hold so many commands: whoever comes behind all of them waits for each.
+pub(crate) fn most_lanes(commands: u32) -> u16 {
+    u16::try_from(commands / 4).unwrap_or(u16::MAX).max(1)
 }
 
 /// The lanes of one device.
@@ -75,5 +97,22 @@ impl Lanes {
             ..StreamOptions::labelled(&format!("copies of {}, lane {number}", info.id))
         };
         self.streams.create(&self.device, options)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_round_gives_a_lane_fits_into_it() {
+        for commands in LEAST_COMMANDS..=LANE_COMMANDS {
+            let chunks = lane_chunks(commands) * u64::from(COMMANDS_A_CHUNK);
+            assert!(chunks + u64::from(LEAST_SPARE) <= u64::from(commands));
+            // Reads of half a lane's commands come behind every lane of a leg, and two host functions.
+            let reads = commands / 2 + u32::from(most_lanes(commands)) + 2;
+            assert!(reads <= commands, "{commands}");
+        }
+        assert_eq!([8, 64, 1024].map(lane_chunks), [1, 20, 320]);
     }
 }

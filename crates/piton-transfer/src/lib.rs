@@ -50,7 +50,10 @@
 //!   links.
 //! - A copy over several ways that takes long is planned anew on its way, as links become free and are taken.
 //! - Memory on the way is at most [`STAGING_CHUNKS`] chunks per leg. A chunk has at least [`LEAST_CHUNK_BYTES`] or
-//!   what takes 20 microseconds, and at most 4 MiB or a 320th of the part.
+//!   what takes 14 microseconds, and at most 8 MiB, or more where lanes would not hold so many chunks.
+//! - No submission of the engine waits for room in a queue: a round is no more than its lanes hold. Devices whose
+//!   queues hold fewer than eight commands copy as those do that have no host functions: one way at a time, and
+//!   nothing is guarded.
 //! - No wrong byte is seen where [everything is compared](Compared::Everything). By default, links that were tried are
 //!   trusted.
 //! - A copy on a more urgent stream comes first; a copy that has waited for long becomes more urgent. Copies on

@@ -21,6 +21,7 @@ use crate::{
     chunks::{Chunks, Engines},
     config::Compared,
     end::{End, Ends},
+    lane::{lane_chunks, most_lanes},
     relay_memory::Slab,
     sample::Sample,
     way::{Leg, Share, Stop},
@@ -74,6 +75,9 @@ impl Part {
         to: DeviceId,
     ) -> Self {
         let legs = share.way.legs(from, to);
+        let commands = ends.lane_commands(&legs);
+        let lanes = share.lanes.min(most_lanes(commands));
+        let share = Share { lanes, ..share };
         let engines = match (between, share.way.stops_in_the_host()) {
             (Some(between), _) => Engines::Few {
                 stops: u16::try_from(share.way.stops.len()).unwrap_or(u16::MAX),
@@ -83,7 +87,8 @@ impl Part {
             (None, false) => Engines::Many,
         };
         let chunks = if legs.len() > 1 {
-            Chunks::of(share.bytes, share.predicted_ns, share.lanes, engines)
+            let lanes = (share.lanes, lane_chunks(commands));
+            Chunks::of((share.bytes, share.predicted_ns), lanes, engines)
         } else {
             Chunks::side_by_side(share.bytes, share.lanes)
         };
@@ -161,7 +166,7 @@ impl Part {
         if compared == Compared::Nothing || self.refused.is_some() {
             return;
         }
-        let (arrived, both) = (self.ended(), [dst, src]);
+        let (arrived, both) = (self.arriving(), [dst, src]);
         let order = (start, &arrived);
         // SAFETY: as the caller promised.
         let sample =
@@ -279,6 +284,13 @@ impl Part {
     /// Where all that was submitted has ended.
     pub(crate) fn ended(&self) -> Frontier {
         self.carriers.iter().filter_map(Carrier::last).collect()
+    }
+
+    /// Where the last leg has ended, and so the others have.
+    fn arriving(&self) -> Frontier {
+        let before = (self.legs.saturating_sub(1)) * self.lanes_a_leg();
+        let last = self.carriers.iter().skip(before);
+        last.filter_map(Carrier::last).collect()
     }
 
     /// Whether every byte has arrived. Asked when every lane has ended.

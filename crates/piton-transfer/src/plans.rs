@@ -11,6 +11,7 @@ mod quarantine;
 use crate::{
     CopyWeight, TransferConfig, TransferError,
     book::{Book, Claim, Direction, Ticket, Use, Waiting},
+    chunks::LARGEST_CHUNK_BYTES,
     incident::{Incident, Incidents},
     job::Job,
     now::{Now, Options, homes},
@@ -54,6 +55,8 @@ pub(crate) struct Plans {
     /// For the memory of a NUMA node the device whose page-locked memory is there.
     homes: BTreeMap<NumaId, DeviceId>,
     options: Options,
+    /// Chunks that a lane holds at once.
+    held: u64,
     incidents: Incidents,
 }
 
@@ -66,14 +69,15 @@ pub(crate) enum Plan {
 }
 
 impl Plans {
-    /// The ways of `machine`, of whose devices the first `open` are there; over relays and several at once only where
-    /// `can_watch`.
+    /// The ways of `machine`, of whose devices the first `open` are there; over relays and several at once only where copies
+    /// can be watched, with lanes that hold so many chunks, `held`.
     pub(crate) fn new(
         (machine, open): (&Machine, usize),
         peers: &PeerAccess,
         config: &TransferConfig,
-        can_watch: bool,
+        held: Option<u64>,
     ) -> Self {
+        let can_watch = held.is_some();
         let devices = machine.device_count();
         let options = Options {
             relays: config.relays && can_watch,
@@ -91,6 +95,7 @@ impl Plans {
             devices,
             homes: homes(machine, open),
             options,
+            held: held.unwrap_or(u64::MAX),
             incidents: Incidents::default(),
             machine: machine.clone(),
         }
@@ -160,10 +165,14 @@ impl Plans {
             } else {
                 bytes
             };
+            let room = self.room([(bytes, one.lanes, one.way.stops.len())], bytes);
+            let first = first.min(room);
             let ticket = book.take(claim.clone(), uses);
             return Ok(Plan::Goes(vec![beginning(one, first)], first, ticket));
         };
-        let first = first_bytes(bytes, whole.time.get(), installment);
+        let parts = whole.stripes.iter();
+        let parts = parts.map(|part| (part.bytes, part.lanes, part.stops.len()));
+        let first = first_bytes(bytes, whole.time.get(), installment).min(self.room(parts, bytes));
         let (plan, bytes) = match planned(first).filter(|_| first < bytes) {
             Some(plan) => (plan, first),
             None => (whole, bytes),
@@ -182,6 +191,22 @@ impl Plans {
         let parts = plan.stripes.iter();
         let shares = parts.map(|part| self.weighed(self.striped(part), claim.weight));
         Ok(Plan::Goes(shares.collect(), bytes, ticket))
+    }
+
+    /// How many of the first of `bytes` bytes lanes hold at once in chunks that are not too long, where these are the parts:
+    /// their bytes, lanes and stops.
+    fn room(&self, parts: impl IntoIterator<Item = (u64, u16, usize)>, bytes: u64) -> u64 {
+        let fits = |(part, lanes, stops): (u64, u16, usize)| {
+            if stops == 0 {
+                return bytes;
+            }
+            let chunks = self.held.saturating_mul(lanes.into());
+            let most = chunks.saturating_mul(LARGEST_CHUNK_BYTES);
+            let fits = u128::from(bytes) * u128::from(most) / u128::from(part.max(1));
+            u64::try_from(fits).unwrap_or(u64::MAX).min(bytes)
+        };
+        let least = parts.into_iter().map(fits).min().unwrap_or(bytes);
+        least.next_multiple_of(ALIGN).min(bytes)
     }
 
     /// A copy over one way takes as much longer as less of its links `own` is `left` to it.

@@ -23,7 +23,7 @@ use piton_stream::Event;
 use piton_timeline::Frontier;
 
 /// Bytes of a place where every byte is looked at.
-const PIECE_BYTES: u64 = 1 << 20;
+pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 /// Bytes of a place.
 const PLACE_BYTES: u64 = 256;
 

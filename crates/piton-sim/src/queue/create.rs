@@ -5,7 +5,7 @@ use crate::{
     device::SimDevice,
     front::FrontMark,
     graph::ReplayPlace,
-    machine::{DEFAULT_COMMANDS, DeviceCore, HardwareLoad, MAX_QUEUES, QUEUE_COMMANDS},
+    machine::{DEFAULT_COMMANDS, DeviceCore, HardwareLoad, MAX_QUEUES},
     parameters::ParameterRing,
     progress::Progress,
     ring::Ring,
@@ -35,7 +35,8 @@ impl Queues for SimDevice {
             }));
         }
         self.check_units(options.compute_units).map_err(error)?;
-        let commands = commands(options.commands).map_err(error)?;
+        let most = self.core().config.queue_commands;
+        let commands = commands(options.commands, most).map_err(error)?;
         let hardware = place(self.core(), options.placement).map_err(error)?;
         let core = Arc::new(QueueCore {
             id: QueueId(self.machine().next_queue_id()),
@@ -69,15 +70,13 @@ impl Queues for SimDevice {
 }
 
 /// How many commands a queue holds: what was asked for, rounded up to a power of two.
-fn commands(wanted: Option<u32>) -> Result<u32, ErrorKind> {
+fn commands(wanted: Option<u32>, most: u32) -> Result<u32, ErrorKind> {
     match wanted {
-        None => Ok(DEFAULT_COMMANDS),
-        Some(commands) if (1..=QUEUE_COMMANDS).contains(&commands) => {
-            Ok(commands.next_power_of_two())
-        }
+        None => Ok(DEFAULT_COMMANDS.min(most).next_power_of_two()),
+        Some(commands) if (1..=most).contains(&commands) => Ok(commands.next_power_of_two()),
         Some(commands) => Err(ErrorKind::InvalidSize {
             bytes: u64::from(commands),
-            maximum: u64::from(QUEUE_COMMANDS),
+            maximum: u64::from(most),
         }),
     }
 }

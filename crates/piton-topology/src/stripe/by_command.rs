@@ -2,7 +2,8 @@
 
 use super::carried::{Asked, Carried, Commands};
 use super::decompose::FlowPath;
-use super::{CopyEngines, Residual, Stop, Stripe, StripePlanner, fair};
+use super::fill::leave_out;
+use super::{CopyEngines, Residual, Stop, Stripe, StripePlanner, fair, share};
 use crate::id::{DeviceId, NodeId};
 use crate::quantity::{BytesPerSec, Nanos};
 use crate::route::RouteKind;
@@ -33,6 +34,7 @@ impl StripePlanner {
                 engines.rate.get()
             }
             None => {
+                leave_out(&mut roads, residual.rates(), share::LEFT_OUT);
                 fair::give_lanes(&mut roads, residual.rates());
                 u64::MAX
             }

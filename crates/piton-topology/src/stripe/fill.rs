@@ -48,6 +48,39 @@ pub(super) fn give_way(roads: &mut [Carried], free: &mut [u64], (mut carried, wa
     }
 }
 
+/// Of what all carry, how many thousandths may be lost with roads that are left out.
+const MAY_BE_LOST: u128 = 5;
+
+/// Leaves the narrowest roads out, which come last, while they are so many thousandths of what all carry; the others take what
+/// those leave. Where they cannot, all stay.
+pub(super) fn leave_out(roads: &mut Vec<Carried>, free: &[u64], thousandths: u128) {
+    let all = carried_by(roads);
+    let (mut gone, mut kept) = (0, roads.len());
+    for road in roads.iter().rev() {
+        gone += u128::from(road.rate) * 1_000;
+        if gone > all * thousandths {
+            break;
+        }
+        kept -= 1;
+    }
+    if kept == roads.len() {
+        return;
+    }
+    let mut others = roads[..kept].to_vec();
+    let mut left = free.to_vec();
+    for road in &others {
+        road.take(road.rate, &mut left);
+    }
+    fill(&mut others, &mut left, None);
+    if carried_by(&others) * 1_000 >= all * (1_000 - MAY_BE_LOST) {
+        *roads = others;
+    }
+}
+
+fn carried_by(roads: &[Carried]) -> u128 {
+    roads.iter().map(|road| u128::from(road.rate)).sum()
+}
+
 impl Carried {
     /// What it takes is free again.
     fn take_back(&mut self, free: &mut [u64]) {
@@ -114,6 +147,23 @@ mod tests {
         give_way(&mut roads, &mut free, (carried, 48));
         assert_eq!(rates(&roads), [10, 14]);
         assert_eq!(free, [0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_left_to_the_others_and_stays_where_they_cannot_take_it() {
+        let mut roads = [road(&[0]), road(&[2]), road(&[4, 0]), road(&[6])];
+        for (road, rate) in roads.iter_mut().zip([900, 80, 15, 5]) {
+            road.rate = rate;
+        }
+        let mut roads = roads.to_vec();
+        let free = [915, 0, 80, 0, 30, 0, 5];
+        leave_out(&mut roads, &free, 4);
+        assert_eq!(rates(&roads), [900, 80, 15, 5]);
+        let narrow = [900, 0, 80, 0, 30, 0, 5];
+        leave_out(&mut roads, &narrow, 20);
+        assert_eq!(rates(&roads), [900, 80, 15, 5]);
+        leave_out(&mut roads, &free, 20);
+        assert_eq!(rates(&roads), [915, 80]);
     }
 
     #[test]

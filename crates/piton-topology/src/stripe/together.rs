@@ -9,14 +9,24 @@
 //! its own maximum flow, most rounds choose among the paths that it knows, and only every [`SEARCH_EVERY`]th searches, as
 //! the first ones all do; a search is also what proves something.
 //!
+//! Paths whose devices may not access each other's memory are none. What the engines of a device carry together has a price as a
+//! direction has, where it is less than the device's links carry; and where a device has no more engines than parts set
+//! out from it, some parts go and the others take what those leave (`engines`).
+//!
 //! Prices are floating point, but only added and multiplied, always in the same order.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+mod engines;
+mod search;
 
+use std::collections::BTreeMap;
+
+use super::CopyEngines;
 use super::decompose;
-use super::dinic::{Arc, Arcs};
+use super::dinic::Arcs;
 use crate::id::NodeId;
+use crate::node::NodeKind;
+use crate::peer::PeerAccess;
+use search::Found;
 
 /// How much dearer a direction gets when a round fills it, and for how many rounds. Large steps find about the right
 /// prices soon; with a step of a hundredth they swing by as much, and so does what they prove. What was sent before the
@@ -36,9 +46,21 @@ const FIRST_SEARCHES: u32 = 4;
 const CLOSE: f64 = 0.99;
 
 /// A path as its directions, and what flows over it.
+#[derive(Clone)]
 pub(super) struct PathRate {
     pub(super) directions: Box<[u32]>,
     pub(super) rate: f64,
+}
+
+/// What copies go over, and what holds of them.
+#[derive(Clone, Copy)]
+pub(super) struct Ground<'a> {
+    pub(super) arcs: &'a Arcs,
+    pub(super) kinds: &'a [NodeKind],
+    pub(super) peers: &'a PeerAccess,
+    pub(super) engines: Option<CopyEngines>,
+    /// By direction.
+    pub(super) rates: &'a [u64],
 }
 
 /// What copies that run at once get.
@@ -55,11 +77,16 @@ pub(super) struct Shares {
 type BySource = BTreeMap<NodeId, Vec<(usize, NodeId)>>;
 
 /// What each of `pairs` gets; the number of one that has no path with room is the error.
-pub(super) fn shares(
-    arcs: &Arcs,
-    rates: &[u64],
-    pairs: &[(NodeId, NodeId)],
-) -> Result<Shares, usize> {
+pub(super) fn shares(ground: Ground<'_>, pairs: &[(NodeId, NodeId)]) -> Result<Shares, usize> {
+    let shares = flows(ground, pairs)?;
+    Ok(match ground.engines {
+        Some(engines) => engines::share_out(ground, engines, pairs, shares),
+        None => shares,
+    })
+}
+
+/// What each of `pairs` gets of links and of what engines carry together.
+fn flows(ground: Ground<'_>, pairs: &[(NodeId, NodeId)]) -> Result<Shares, usize> {
     if pairs.is_empty() {
         return Ok(Shares {
             paths: Vec::new(),
@@ -71,7 +98,7 @@ pub(super) fn shares(
     for (number, (from, to)) in pairs.iter().enumerate() {
         by_source.entry(*from).or_default().push((number, *to));
     }
-    let mut market = Market::new(arcs, rates, pairs.len());
+    let mut market = Market::new(ground, pairs.len());
     // The first round says how much to send in each: what the cheapest paths carry.
     market.searched_round(&by_source, 1.0)?;
     let unit = 1.0 / market.crowding();
@@ -97,8 +124,13 @@ pub(super) fn shares(
 }
 
 struct Market<'a> {
-    arcs: &'a Arcs,
-    rates: &'a [u64],
+    ground: Ground<'a>,
+    /// What there is of each direction, and behind them of what devices' engines carry.
+    rates: Vec<u64>,
+    /// The place of what a node's engines carry among the rates, where it is less than its links carry.
+    engines: Vec<Option<u32>>,
+    /// Whether any device may not access another.
+    is_refused: bool,
     prices: Vec<f64>,
     /// How much dearer a direction gets when a round fills it.
     step: f64,
@@ -109,26 +141,35 @@ struct Market<'a> {
 }
 
 impl<'a> Market<'a> {
-    fn new(arcs: &'a Arcs, rates: &'a [u64], copies: usize) -> Self {
+    fn new(ground: Ground<'a>, copies: usize) -> Self {
+        let mut rates = ground.rates.to_vec();
+        let engines = engines::limits(ground, &mut rates);
         let prices = rates.iter().map(|rate| 1.0 / (*rate).max(1) as f64);
         Self {
-            arcs,
-            rates,
+            ground,
+            is_refused: ground.refuses_any(),
             prices: prices.collect(),
             step: STEPS[0].0,
             used: vec![0.0; rates.len()],
             paths: (0..copies).map(|_| Vec::new()).collect(),
+            rates,
+            engines,
         }
     }
 
     /// Each copy knows the paths of its maximum flow.
     fn know_flows(&mut self, pairs: &[(NodeId, NodeId)]) {
         for (copy, (source, sink)) in pairs.iter().enumerate() {
-            let mut left = self.rates.to_vec();
-            self.arcs.max_flow(&mut left, *source, *sink, u64::MAX);
-            for path in decompose::paths(self.arcs, self.rates, &left, *source, *sink) {
-                let directions = self.arcs.directions(*source, &path.links);
-                self.know(copy, &directions);
+            let Ground { arcs, rates, .. } = self.ground;
+            let mut left = rates.to_vec();
+            arcs.max_flow(&mut left, *source, *sink, u64::MAX);
+            for path in decompose::paths(arcs, rates, &left, *source, *sink) {
+                let ends = (*source, *sink);
+                if self.ground.allows(ends, &path.through) {
+                    let directions = arcs.directions(*source, &path.links);
+                    let taken = self.with_engines(*source, &directions);
+                    self.know(copy, &taken);
+                }
             }
         }
     }
@@ -141,17 +182,13 @@ impl<'a> Market<'a> {
                 sinks.iter().any(|(_, sink)| *sink == node)
             });
             for (copy, sink) in sinks {
-                let price = found.prices[sink.index()];
-                if price == f64::MAX {
-                    return Err(*copy);
-                }
-                paid += price;
-                let known = self.know(*copy, &found.path(*sink));
+                paid += found.price(*sink).ok_or(*copy)?;
+                let known = self.know_found(*copy, (*source, *sink), &found);
                 let mut left = unit - self.send(*copy, known, unit);
                 // What a narrow path cannot take in one round goes over the next cheapest.
                 while left > 0.0 {
                     let found = self.cheapest(*source, 1, |node| node == *sink);
-                    let known = self.know(*copy, &found.path(*sink));
+                    let known = self.know_found(*copy, (*source, *sink), &found);
                     left -= self.send(*copy, known, left);
                 }
             }
@@ -182,6 +219,17 @@ impl<'a> Market<'a> {
         cheapest.map(|(path, _)| path)
     }
 
+    /// The number of the path that was found to a sink among those that a copy knows.
+    fn know_found(
+        &mut self,
+        copy: usize,
+        (source, sink): (NodeId, NodeId),
+        found: &Found,
+    ) -> usize {
+        let taken = self.with_engines(source, &found.path(sink));
+        self.know(copy, &taken)
+    }
+
     /// The number of a path among those that a copy knows.
     fn know(&mut self, copy: usize, path: &[u32]) -> usize {
         let known = &mut self.paths[copy];
@@ -209,38 +257,11 @@ impl<'a> Market<'a> {
         unit
     }
 
-    /// The price of reaching nodes, until all of so many `wanted` ones are reached.
-    fn cheapest(&self, source: NodeId, wanted: usize, is_wanted: impl Fn(NodeId) -> bool) -> Found {
-        let mut found = Found {
-            prices: vec![f64::MAX; self.arcs.nodes()],
-            came_by: vec![None; self.arcs.nodes()],
-        };
-        found.prices[source.index()] = 0.0;
-        let mut left = wanted;
-        // Prices are above zero, so their bits sort as they do.
-        let mut queue = BinaryHeap::from([Reverse((0_u64, source))]);
-        while let Some(Reverse((bits, node))) = queue.pop() {
-            let price = f64::from_bits(bits);
-            if price > found.prices[node.index()] {
-                continue;
-            }
-            left -= usize::from(is_wanted(node));
-            if left == 0 {
-                break;
-            }
-            if node != source && !self.arcs.is_passable(node) {
-                continue;
-            }
-            for arc in self.arcs.of(node) {
-                let next = price + self.prices[arc.index()];
-                if self.rates[arc.index()] > 0 && next < found.prices[arc.to.index()] {
-                    found.prices[arc.to.index()] = next;
-                    found.came_by[arc.to.index()] = Some((*arc, node));
-                    queue.push(Reverse((next.to_bits(), arc.to)));
-                }
-            }
-        }
-        found
+    /// What a path from `source` takes: its directions, and of the engines of each device it sets out from.
+    fn with_engines(&self, source: NodeId, directions: &[u32]) -> Vec<u32> {
+        let starts = self.ground.starts(source, directions).into_iter();
+        let engines = starts.filter_map(|node| self.engines[node.index()]);
+        directions.iter().copied().chain(engines).collect()
     }
 
     /// Forgets what was sent, and keeps the prices and the paths.
@@ -254,14 +275,19 @@ impl<'a> Market<'a> {
     fn shares(self, each: f64, bound: f64) -> Shares {
         let crowding = self.crowding();
         let mut paths = self.paths;
-        let all = paths.iter_mut().flatten();
-        all.for_each(|path| path.rate /= crowding);
+        let directions = self.ground.rates.len();
+        for path in paths.iter_mut().flatten() {
+            path.rate /= crowding;
+            // Engines are no part of the way.
+            let way = path.directions.iter().copied();
+            path.directions = way.filter(|at| (*at as usize) < directions).collect();
+        }
         Shares { paths, each, bound }
     }
 
     /// How many times over the fullest direction was used.
     fn crowding(&self) -> f64 {
-        let used = self.used.iter().zip(self.rates);
+        let used = self.used.iter().zip(&self.rates);
         used.filter(|(_, rate)| **rate > 0)
             .map(|(used, rate)| used / *rate as f64)
             .fold(f64::MIN_POSITIVE, f64::max)
@@ -269,26 +295,7 @@ impl<'a> Market<'a> {
 
     /// All capacity at its price.
     fn worth(&self) -> f64 {
-        let priced = self.prices.iter().zip(self.rates);
+        let priced = self.prices.iter().zip(&self.rates);
         priced.map(|(price, rate)| price * *rate as f64).sum()
-    }
-}
-
-/// What a search found: for each node its price, and the arc and node it was reached by.
-struct Found {
-    prices: Vec<f64>,
-    came_by: Vec<Option<(Arc, NodeId)>>,
-}
-
-impl Found {
-    fn path(&self, sink: NodeId) -> Vec<u32> {
-        let mut path = Vec::new();
-        let mut at = sink;
-        while let Some((arc, from)) = self.came_by[at.index()] {
-            path.push(arc.direction);
-            at = from;
-        }
-        path.reverse();
-        path
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     config::Compared,
     incident::Reason,
     plans::{Plan, place},
+    sample::PIECE_BYTES,
     way::{Leg, Share, Way},
 };
 use piton_driver::{DeviceId, ErrorKind};
@@ -72,7 +73,11 @@ impl Job {
             return Ok(Planned::Goes(Vec::new(), Vec::new()));
         };
         let most = match self.engine.config.compared {
-            Compared::Everything => MOST_COMPARED,
+            // A lane reads the pieces of a part with half of its commands.
+            Compared::Everything => {
+                let pieces = self.engine.ends.least_commands() / 2;
+                MOST_COMPARED.min(PIECE_BYTES * u64::from(pieces.max(1)))
+            }
             Compared::Nothing | Compared::Places(_) => u64::MAX,
         };
         let bytes = (range.end - range.start).min(most);
