@@ -87,7 +87,7 @@ fn what_a_lane_frees_is_one_with_what_was_free_before_if_nobody_else_asks() {
     let whole = bench.on(0, BLOCK);
     assert!(whole.wait().is_empty());
     let stats = bench.pool.stats();
-    assert_eq!((stats.misses, stats.held), (misses, BLOCK));
+    assert_eq!((stats.misses, stats.held_bytes), (misses, BLOCK));
     bench.free(whole, []);
     bench.pool.check().unwrap();
 }
@@ -99,14 +99,14 @@ fn a_lane_that_is_not_alone_any_more_shares_what_is_complete_at_once() {
     let taken = bench.on(1, BLOCK / 2);
     let stats = bench.pool.stats();
     assert_eq!(
-        stats.held, BLOCK,
+        stats.held_bytes, BLOCK,
         "what was left of the Block waits for nothing"
     );
     assert!(taken.wait().is_empty());
     let last = bench.work(0);
     bench.free(quarter, [last]);
     bench.free(taken, []);
-    assert_eq!(bench.pool.stats().pending, BLOCK / 4);
+    assert_eq!(bench.pool.stats().pending_bytes, BLOCK / 4);
     bench.pool.check().unwrap();
 }
 
