@@ -6,7 +6,7 @@
 //! Both are played by the same code as in the bench `pool_traces`, over sources whose calls cost nothing; the row
 //! *harness* is taken off. `cubecl-runtime` gives each stream a memory management of its own, and finds that memory is
 //! free when its handle is dropped; so it is here, and uses on other streams cost it nothing. What is held is that of one
-//! pass in which all work completes at once, by Blocks: the source maps no pages. A backend tells the peer how
+//! pass in which work completes one event late, by Blocks: the source maps no pages. A backend tells the peer how
 //! large a page may be at most; those for CUDA and HIP say a quarter of the device, and the device here has twice the
 //! trace's peak of live bytes.
 
@@ -114,7 +114,7 @@ fn piton(trace: &Trace, peak: u64, passes: usize) -> Figures {
     let time = mean(&mut timed, &lanes, trace, passes);
     let (mut counted, lanes) = fresh();
     play_once(&mut counted, &lanes, trace);
-    let held = counted.stats().peak_held as f64 / peak as f64;
+    let held = counted.stats().peak_held_bytes as f64 / peak as f64;
     Figures { time, held }
 }
 
@@ -128,7 +128,7 @@ fn cubecl(trace: &Trace, peak: u64, passes: usize, preset: Preset) -> Figures {
     Figures { time, held }
 }
 
-/// The whole trace, all work complete at once.
+/// The whole trace; the work of each event completes with the next one.
 fn play_once(subject: &mut impl Subject, lanes: &[Lane], trace: &Trace) {
     let mut player = Player::new(subject, lanes, trace);
     for event in &trace.events {
