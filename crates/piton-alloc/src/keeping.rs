@@ -1,25 +1,27 @@
-//! How long a lane keeps what it freed, and who has what is free for all.
+//! How long a lane keeps what it freed, and where memory is that is free for all.
 //!
-//! A lane keeps what it freed, complete or not, until another asks (`lane_slots`). Then what is complete of it moves to the
-//! shared domain, where everyone finds it.
+//! A lane keeps what it freed, complete or not, until another lane asks (`lane_slots`). Then whatever of it is complete
+//! moves to the shared domain, where everyone finds it.
 //!
 //! # A sole lane
-//! Most programs allocate on one lane. If the host sees the end of work a little late, what such a lane frees is pending and lies
-//! in its own domain, beside memory of the shared one that it may use just as well. The two would not merge, and each alone may be
-//! too small. So a lane that missed memory twice, with no other asker between, has the region to itself: from then on
-//! all that is free for all is kept in *its* domain too, where it merges with what the lane frees.
+//! Most programs allocate on one lane. Even if the host sees completions only a little late, what such a lane frees is
+//! pending at first. It lies in the lane's own domain, beside free memory of the shared one. The lane may use both at
+//! once, but the two do not merge, and each alone may be too small. So a lane that missed memory twice, with no other
+//! asker in between, has the region to itself: from then on everything that is free for all is kept in the *lane's*
+//! domain too, where it merges with what the lane frees.
 //!
 //! Protocol, all of it under `books`:
 //!
-//! - Free for all is what lies in the shared domain, and what of a sole lane's domain is known complete. That alone may go
-//!   back to the source ([`Books::is_free_for_all`]).
-//! - While a region has a sole lane, what becomes free for all goes to the lane's domain ([`Books::everyones`]), with stamp 0: it
-//!   waits for nothing. What it merges with may give it a later stamp.
-//! - A request of another lane, or of none, ends it before it looks: what is complete moves to the shared domain
-//!   ([`Books::own_domain`]). That is a step per extent, and each of them was gathered in a recovery before.
-//! - Where pages are mapped nobody becomes the sole lane while memory waits for another lane's work: merged with what is pending,
-//!   complete memory can give no pages, and with a host far ahead that costs more than it gains (`neox20b` 1.39 for 1.29).
-//! - Stamps say who must wait, as in every lane's domain, so a mistake about who is alone costs memory and never order.
+//! - Free for all is what is in the shared domain, and what is in a sole lane's with a stamp that is known complete.
+//!   Nothing else may go back to the source ([`Books::is_free_for_all`]).
+//! - While a region has a sole lane, memory that becomes free for all goes to that lane's domain
+//!   ([`Books::everyones`]) with stamp 0, because it waits for nothing. Merging may give it a later stamp.
+//! - A request of another lane, or of none, ends this before it searches: what is complete moves to the shared domain
+//!   ([`Books::own_domain`]). That takes a step per extent, all of which a recovery had gathered before.
+//! - Where pages are mapped, no lane becomes the sole one while memory is pending on another. Merged with pending
+//!   memory, complete memory can give no pages, and with a host far ahead that costs more than it gains.
+//! - Stamps still say who must wait, as in every lane's domain. So a wrong guess about who is alone costs memory and
+//!   never order.
 
 use piton_suballoc::{Domain, Extent, ExtentState};
 use piton_timeline::{LaneId, Timepoint};
@@ -28,8 +30,8 @@ use crate::books::Books;
 use crate::region::{self, Region};
 
 impl Books {
-    /// The domain of the requester's own memory, if it has one. What is complete of the last requester's is everyone's if that
-    /// was another.
+    /// The domain of the requester's own memory, if it has one. If another asked last, what is complete of that one's
+    /// memory becomes everyone's first.
     #[inline(always)]
     pub(crate) fn own_domain(&mut self, lane: Option<LaneId>, region: Region) -> Option<Domain> {
         if !self.slots.asked_last(lane, region) {
@@ -38,7 +40,7 @@ impl Books {
         region.of_lane(lane?)
     }
 
-    /// Gives up what is complete of those who asked last in the region and ask now.
+    /// Gives up what is complete of the last asker's memory in the region and of the new asker's.
     #[cold]
     fn change_asker(&mut self, lane: Option<LaneId>, region: Region) {
         if let Some(sole) = self.slots.end_sole(region) {
@@ -73,7 +75,7 @@ impl Books {
         }
     }
 
-    /// Where a lane's Blocks hang that are pending as a whole, if there are Blocks.
+    /// The domain of a lane's Blocks that are wholly free but pending; `None` where memory does not come as Blocks.
     pub(crate) fn domain_of_wholes(&self, lane: LaneId) -> Option<Domain> {
         let domain = Region::Large.of_lane(lane)?;
         self.index.apart_from(domain)
@@ -119,8 +121,8 @@ impl Books {
         }
     }
 
-    /// Where memory goes that is free for all: to the lane that has the region to itself, if there is one, so that it merges with
-    /// what that frees.
+    /// Where memory goes that is free for all: to the domain of the region's sole lane, if there is one, so that it
+    /// merges with what that lane frees.
     #[inline]
     pub(crate) fn everyones(&self, region: Region) -> Domain {
         let sole = self.slots.sole(region);
@@ -134,7 +136,7 @@ impl Books {
         Some((lane, region.of_lane(lane)?))
     }
 
-    /// The domains that have memory which is free for all, and their regions: what of a sole lane's is, its stamps say.
+    /// The domains, with their regions, that hold memory which is free for all. In a sole lane's, stamps say what is.
     pub(crate) fn domains_of_all(&self) -> impl Iterator<Item = (Region, Domain)> + '_ {
         Region::ALL.into_iter().flat_map(|region| {
             let sole = self.sole_domain(region).map(|(_, domain)| domain);
@@ -151,7 +153,8 @@ impl Books {
         }
     }
 
-    /// Memory is missing: a lane that alone asks has all there is in one domain.
+    /// Called when memory is missing for a request. Decides whether its lane is the sole one; if so, all that is free for
+    /// all moves to the lane's domain.
     pub(crate) fn gather(&mut self, lane: Option<LaneId>, region: Region) {
         if !self.has_blocks() && self.is_pending_elsewhere(lane) {
             return;

@@ -2,7 +2,8 @@
 //!
 //! Stamps never decrease along the list, so everything up to a stamp is a prefix and can be given up without looking
 //! at the rest. An extent that arrives with a stamp below the newest takes the newest's: that keeps insertion O(1)
-//! and errs on the safe side (given up later, never earlier). The domain's own users do not look at stamps at all.
+//! and errs on the safe side (given up later, never earlier). Stamp 0 says that an extent waits for nothing: it comes
+//! first and keeps its stamp. The domain's own users do not look at stamps at all.
 
 use std::hint::select_unpredictable;
 

@@ -176,8 +176,8 @@ impl Tlsf {
     /// Frees a chunk into `domain`, where it coalesces at once with its free neighbours of that domain.
     ///
     /// `stamp` is for [`Tlsf::release_up_to`]. The merged extent carries the largest stamp of its parts, and never
-    /// less than any other extent of the domain. So a stamp may be raised and is never lowered. It is ignored for
-    /// [`Domain::SHARED`].
+    /// less than any other extent of the domain. So a stamp may be raised and is never lowered. Stamp 0 waits for
+    /// nothing: it is raised by merging alone. The stamp is ignored for [`Domain::SHARED`].
     ///
     /// # Errors
     /// [`ExtentError::NotLive`] if the id names no live chunk; nothing is changed.

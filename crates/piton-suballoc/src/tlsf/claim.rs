@@ -77,8 +77,8 @@ impl Tlsf {
         moved
     }
 
-    /// Moves all that is free in `from` to `to`, where it waits for nothing: its stamp is 0, until it merges with what waits.
-    /// Returns its bytes. Does nothing if both are the same.
+    /// Moves everything that is free in `from` to `to` with stamp 0, which says that it waits for nothing; an extent that
+    /// merges with one that waits takes that stamp. Returns the bytes moved. Does nothing if both domains are the same.
     pub fn move_all(&mut self, from: Domain, to: Domain) -> u64 {
         let mut moved = 0;
         if from == to {

@@ -8,12 +8,12 @@ use crate::domain::Domain;
 use crate::error::{ConfigError, ExtentError};
 use crate::extent::{Chunk, ExtentId, Range};
 
-/// Which domains hold ranges that are free as a whole; see [`Tlsf::set_whole_ranges_apart`].
+/// Which domains hold wholly free ranges; see [`Tlsf::set_whole_ranges_apart`].
 #[derive(Clone, Copy, Debug)]
 pub struct Apart {
-    /// Where a range hangs that is free as a whole in this domain; `None` if it stays there.
+    /// The domain to which a range moves that becomes wholly free in the given one; `None` if it stays there.
     pub of: fn(Domain) -> Option<Domain>,
-    /// The inverse: where what is left of a range hangs once it is broken into. `None` for the usual domains.
+    /// The inverse: the domain of what is left of a range that is broken into. `None` for the usual domains.
     pub home: fn(Domain) -> Option<Domain>,
 }
 
@@ -70,29 +70,31 @@ impl Tlsf {
         Ok(self.bytes(offset))
     }
 
-    /// From now on a range that becomes free as a whole is moved to a domain for such, so that what is taken out of the usual
-    /// ones never breaks into it. A range just added is not moved.
+    /// From now on a range that becomes wholly free moves to a domain for whole ranges, so that requests served from the
+    /// usual domains never break into it. A range just added is not moved.
     pub fn set_whole_ranges_apart(&mut self, apart: Apart) {
         self.apart = Some(apart);
     }
 
-    /// The domain that ranges hang in which are free as a whole in this one, if there is such.
+    /// The domain to which a range moves that becomes wholly free in `domain`, if there is one.
     #[inline]
     #[must_use]
     pub fn apart_from(&self, domain: Domain) -> Option<Domain> {
         self.apart.and_then(|apart| (apart.of)(domain))
     }
 
-    /// The domain that parts of the ranges in this one hang in, if it is one of those set apart.
+    /// The inverse of [`Tlsf::apart_from`]: where the rest of a range goes that is broken into. `None` for domains that
+    /// are not for whole ranges.
     #[inline]
     #[must_use]
     pub fn home_of(&self, domain: Domain) -> Option<Domain> {
         self.apart.and_then(|apart| (apart.home)(domain))
     }
 
-    /// Takes `bytes` bytes, starting at a multiple of `align`, out of a range that is free as a whole, named by its one extent; what
-    /// is left of it hangs where parts do, with the range's stamp at least. `None`, and nothing is changed, if the id is stale or not
-    /// that of a range set apart, or if they do not fit.
+    /// Takes `bytes` bytes, starting at a multiple of `align`, out of a wholly free range that is set apart; `range` names
+    /// its one extent. What is left of the range goes to its home domain ([`Tlsf::home_of`]), with the range's stamp or a
+    /// later one. `None`, and nothing is changed, if the id is stale or not that of a range set apart, or if the bytes do
+    /// not fit.
     pub fn break_into(&mut self, range: ExtentId, bytes: u64, align: u64) -> Option<Chunk> {
         let (record, index) = (self.records.resolve(range)?, range.index());
         let domain = record.domain()?;
