@@ -19,7 +19,6 @@ mod addresses;
 #[path = "shared/trace_player.rs"]
 mod trace_player;
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -31,7 +30,7 @@ use piton_alloc::{
 };
 use piton_sync::Mutex;
 use piton_timeline::{Frontier, Lane, LaneId, Timeline};
-use trace_player::{COMPLETION, Harness, Player, Subject, Trace, mean, read};
+use trace_player::{COMPLETION, Harness, Player, Subject, Trace, lanes, mean, traces_in};
 
 #[derive(Debug, Parser)]
 struct Options {
@@ -65,25 +64,6 @@ impl Subject for DevicePool {
 
     fn stats(&self) -> PoolStats {
         self.stats()
-    }
-}
-
-impl Subject for OwnedPool {
-    type Held = Allocation;
-
-    #[inline(always)]
-    fn take(&mut self, bytes: u64, lane: LaneId) -> Allocation {
-        self.allocate(Request::new(bytes).on(lane))
-            .expect("the source has enough")
-    }
-
-    #[inline(always)]
-    fn give(&mut self, held: Allocation, uses: Frontier) {
-        self.free(held, uses).expect("it is the pool's");
-    }
-
-    fn stats(&self) -> PoolStats {
-        DevicePool::stats(self)
     }
 }
 
@@ -163,12 +143,7 @@ fn tail(subject: &mut impl Subject, lanes: &[Lane], trace: &Trace) -> Tail {
 
 fn pool(streams: usize, config: &MemoryPoolConfig) -> (DevicePool, Vec<Lane>) {
     let timeline = Timeline::new();
-    let lanes: Vec<Lane> = (0..streams)
-        .filter_map(|_| timeline.register(None).ok())
-        .collect();
-    for lane in &lanes {
-        lane.submit(1);
-    }
+    let lanes = lanes(&timeline, streams);
     let source = Addresses::new();
     let pool = DevicePool::new(source, timeline, config);
     (pool.expect("the configuration holds"), lanes)
@@ -206,12 +181,6 @@ fn main() {
         println!("skipped: no --traces");
         return;
     };
-    let entries = fs::read_dir(folder).expect("the folder of traces is readable");
-    let mut paths: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|end| end == "gz"))
-        .collect();
-    paths.sort();
     let mut table = Table::new();
     table.set_header([
         "trace",
@@ -236,10 +205,8 @@ fn main() {
         address_lookup,
         ..MemoryPoolConfig::default()
     };
-    for path in paths {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.split('.').next().unwrap_or_default().to_owned();
-        table.add_row(row(&name, &read(&path), passes, &config));
+    for (name, trace) in traces_in(folder) {
+        table.add_row(row(&name, &trace, passes, &config));
     }
     println!("{table}");
 }

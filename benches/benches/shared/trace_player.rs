@@ -3,13 +3,14 @@
 //! Every free names a use on the allocation's own stream and on those that the trace says used it; all streams complete
 //! every [`COMPLETION`] events. Times are the thread's own on a core.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
-use piton_alloc::PoolStats;
-use piton_timeline::{Frontier, Lane, LaneId};
+use piton_alloc::{Allocation, DevicePool, OwnedPool, PoolStats, Request};
+use piton_timeline::{Frontier, Lane, LaneId, Timeline};
 
 /// Events after which all streams complete.
 pub(crate) const COMPLETION: usize = 256;
@@ -38,7 +39,32 @@ pub(crate) struct Trace {
     pub(crate) streams: usize,
 }
 
-pub(crate) fn read(path: &Path) -> Trace {
+/// The recorded traces of a folder and their names, in order of name.
+pub(crate) fn traces_in(folder: &Path) -> impl Iterator<Item = (String, Trace)> {
+    let entries = fs::read_dir(folder).expect("the folder of traces is readable");
+    let mut paths: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|end| end == "gz"))
+        .collect();
+    paths.sort();
+    paths.into_iter().map(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.split('.').next().unwrap_or_default().to_owned();
+        (name, read(&path))
+    })
+}
+
+/// A lane for each stream of a trace, with work that is not complete.
+pub(crate) fn lanes(timeline: &Arc<Timeline>, streams: usize) -> Vec<Lane> {
+    let registered = (0..streams).filter_map(|_| timeline.register(None).ok());
+    let lanes: Vec<Lane> = registered.collect();
+    for lane in &lanes {
+        lane.submit(1);
+    }
+    lanes
+}
+
+fn read(path: &Path) -> Trace {
     let file = File::open(path).expect("the trace is readable");
     let mut text = String::new();
     MultiGzDecoder::new(file)
@@ -79,6 +105,25 @@ pub(crate) trait Subject {
     fn give(&mut self, held: Self::Held, uses: Frontier);
     fn stats(&self) -> PoolStats {
         PoolStats::default()
+    }
+}
+
+impl Subject for OwnedPool {
+    type Held = Allocation;
+
+    #[inline(always)]
+    fn take(&mut self, bytes: u64, lane: LaneId) -> Allocation {
+        self.allocate(Request::new(bytes).on(lane))
+            .expect("the source has enough")
+    }
+
+    #[inline(always)]
+    fn give(&mut self, held: Allocation, uses: Frontier) {
+        self.free(held, uses).expect("it is the pool's");
+    }
+
+    fn stats(&self) -> PoolStats {
+        DevicePool::stats(self)
     }
 }
 

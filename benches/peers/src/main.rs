@@ -17,16 +17,15 @@ mod trace_player;
 
 mod cubecl;
 
-use std::fs;
 use std::path::PathBuf;
 
 use addresses::Addresses;
 use clap::Parser;
 use comfy_table::Table;
 use cubecl::{Cubecl, Preset};
-use piton_alloc::{Allocation, DevicePool, MemoryPoolConfig, OwnedPool, PoolStats, Request};
-use piton_timeline::{Frontier, Lane, LaneId, Timeline};
-use trace_player::{Event, Harness, Player, Subject, Trace, mean, read};
+use piton_alloc::{DevicePool, MemoryPoolConfig, OwnedPool};
+use piton_timeline::{Lane, Timeline};
+use trace_player::{Event, Harness, Player, Subject, Trace, lanes, mean, traces_in};
 
 #[derive(Debug, Parser)]
 struct Options {
@@ -36,28 +35,6 @@ struct Options {
     /// One pass of each.
     #[arg(long)]
     quick: bool,
-}
-
-struct Piton(OwnedPool);
-
-impl Subject for Piton {
-    type Held = Allocation;
-
-    #[inline(always)]
-    fn take(&mut self, bytes: u64, lane: LaneId) -> Allocation {
-        self.0
-            .allocate(Request::new(bytes).on(lane))
-            .expect("the source has enough")
-    }
-
-    #[inline(always)]
-    fn give(&mut self, held: Allocation, uses: Frontier) {
-        self.0.free(held, uses).expect("it is the pool's");
-    }
-
-    fn stats(&self) -> PoolStats {
-        DevicePool::stats(&self.0)
-    }
 }
 
 /// Most bytes that are live at once.
@@ -76,15 +53,6 @@ fn peak_live(trace: &Trace) -> u64 {
         }
     }
     peak
-}
-
-fn lanes(timeline: &std::sync::Arc<Timeline>, streams: usize) -> Vec<Lane> {
-    let registered = (0..streams).filter_map(|_| timeline.register(None).ok());
-    let lanes: Vec<Lane> = registered.collect();
-    for lane in &lanes {
-        lane.submit(1);
-    }
-    lanes
 }
 
 /// Nanoseconds for an operation, and bytes held at most over `peak`.
@@ -107,8 +75,10 @@ fn piton(trace: &Trace, peak: u64, passes: usize) -> Figures {
         let timeline = Timeline::new();
         let lanes = lanes(&timeline, trace.streams);
         let pool = DevicePool::new(Addresses::new(), timeline, &MemoryPoolConfig::default());
-        let pool = OwnedPool::from(pool.expect("the configuration holds"));
-        (Piton(pool), lanes)
+        (
+            OwnedPool::from(pool.expect("the configuration holds")),
+            lanes,
+        )
     };
     let (mut timed, lanes) = fresh();
     let time = mean(&mut timed, &lanes, trace, passes);
@@ -158,12 +128,6 @@ fn row(name: &str, trace: &Trace, passes: usize) -> Vec<String> {
 
 fn main() {
     let options = Options::parse();
-    let entries = fs::read_dir(&options.traces).expect("the folder of traces is readable");
-    let mut paths: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|end| end == "gz"))
-        .collect();
-    paths.sort();
     let mut table = Table::new();
     table.set_header([
         "trace",
@@ -174,10 +138,8 @@ fn main() {
         "cubecl exclusive pages, ns",
         "held / live",
     ]);
-    for path in paths {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.split('.').next().unwrap_or_default().to_owned();
-        table.add_row(row(&name, &read(&path), if options.quick { 1 } else { 3 }));
+    for (name, trace) in traces_in(&options.traces) {
+        table.add_row(row(&name, &trace, if options.quick { 1 } else { 3 }));
     }
     println!("{table}");
 }

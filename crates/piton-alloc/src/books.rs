@@ -118,20 +118,14 @@ impl Books {
         let (bytes, align) = (request.bytes, request.align);
         let found = match own {
             Some(own) => self.index.allocate_from([own, shared], bytes, align),
-            None => self
-                .index
-                .allocate(shared, bytes, align)
-                .map(|chunk| (chunk, shared)),
+            None => self.index.allocate(shared, bytes, align),
         };
-        let (chunk, own) = match found {
-            Some((chunk, domain)) if domain == shared => (chunk, 0),
-            Some((chunk, _)) => (chunk, chunk.stamp),
-            None => {
-                let chunk = self.break_idle(request)?;
-                (chunk, chunk.stamp)
-            }
+        let chunk = match found {
+            Some(chunk) => chunk,
+            None => self.break_idle(request)?,
         };
-        self.issue_plainly(&chunk, request, region, own)
+        // What is everyone's waits for nothing: its stamp is 0.
+        self.issue_plainly(&chunk, request, region, chunk.stamp)
     }
 
     /// The same as an allocation, for those who have taken longer already.

@@ -125,15 +125,21 @@ impl Books {
     /// merges with what that lane frees.
     #[inline]
     pub(crate) fn everyones(&self, region: Region) -> Domain {
-        let sole = self.slots.sole(region);
-        sole.and_then(|lane| region.of_lane(lane))
-            .unwrap_or(region.shared())
+        self.sole_domain(region)
+            .map_or(region.shared(), |(_, domain)| domain)
     }
 
     /// The lane that has a region to itself, and the domain of it.
+    #[inline]
     pub(crate) fn sole_domain(&self, region: Region) -> Option<(LaneId, Domain)> {
         let lane = self.slots.sole(region)?;
         Some((lane, region.of_lane(lane)?))
+    }
+
+    /// Whether a domain is that of its region's sole lane.
+    pub(crate) fn is_soles(&self, domain: Domain) -> bool {
+        self.sole_domain(Region::of(domain))
+            .is_some_and(|(_, sole)| sole == domain)
     }
 
     /// The domains, with their regions, that hold memory which is free for all. In a sole lane's, stamps say what is.

@@ -120,11 +120,7 @@ impl Books {
         }
         let domains: Vec<Domain> = self.index.domains().collect();
         for domain in domains {
-            let is_sole = Region::ALL
-                .into_iter()
-                .filter_map(|region| self.sole_domain(region))
-                .any(|(_, sole)| sole == domain);
-            if let Some(lane) = self.lane_of(domain).filter(|_| !is_sole) {
+            if let Some(lane) = self.lane_of(domain).filter(|_| !self.is_soles(domain)) {
                 drained += self.release_complete(lane, domain, |point| timeline.is_complete(point));
             }
         }

@@ -143,8 +143,7 @@ impl Search<'_> {
     fn has_pending(&self, books: &Books, domain: Domain) -> bool {
         let home = books.index.home_of(domain).unwrap_or(domain);
         let is_lanes = region::slot_of(domain).is_some() && Region::of(home) == self.region;
-        let sole = books.sole_domain(self.region);
-        is_lanes && sole.is_none_or(|(_, sole)| sole != domain)
+        is_lanes && !books.is_soles(domain)
     }
 
     /// Calls `visit` with each seed, in no order that matters.

@@ -39,9 +39,10 @@ impl<'a> Pace<'a> {
         (bytes, chunk): (usize, usize),
     ) -> Self {
         let staging = stream.context().pinned().staging();
-        let way = match staging.way(direction) {
-            _ if bytes <= chunk => StagedWay::Overlapped,
-            way => way,
+        let way = if bytes <= chunk {
+            StagedWay::Overlapped
+        } else {
+            staging.way(direction)
         };
         let mut pace = Self {
             staging,

@@ -121,10 +121,7 @@ impl Stream {
         len: u64,
     ) -> Result<DeviceBuffer<T>, BufferError> {
         self.context.same_device(&pool.context)?;
-        let bytes = size_in_bytes::<T>(len)?;
-        let origin = Origin::Pool(Arc::clone(&pool.pool));
-        let memory = DeviceMemory::allocate_from(&self.context, origin, &self.raw, bytes)?;
-        Ok(DeviceBuffer::new(memory, len))
+        self.allocate_of(Origin::Pool(Arc::clone(&pool.pool)), len)
     }
 
     /// A buffer of `len` elements that a plan has a place for, or of the pool the plan is served from. It goes back there.
@@ -138,8 +135,17 @@ impl Stream {
         len: u64,
     ) -> Result<DeviceBuffer<T>, BufferError> {
         self.context.same_device(&pool.context)?;
+        self.allocate_of(Origin::Planned(Arc::clone(&pool.planned)), len)
+    }
+
+    /// A buffer of memory of this device that is to go back where `origin` says.
+    #[track_caller]
+    fn allocate_of<T: Pod>(
+        &self,
+        origin: Origin,
+        len: u64,
+    ) -> Result<DeviceBuffer<T>, BufferError> {
         let bytes = size_in_bytes::<T>(len)?;
-        let origin = Origin::Planned(Arc::clone(&pool.planned));
         let memory = DeviceMemory::allocate_from(&self.context, origin, &self.raw, bytes)?;
         Ok(DeviceBuffer::new(memory, len))
     }

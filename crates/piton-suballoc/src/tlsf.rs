@@ -144,25 +144,17 @@ impl Tlsf {
         Some(self.hand_out(index, bytes, stamp))
     }
 
-    /// [`Tlsf::allocate`] from the first of two domains that has a fit; says which it was.
+    /// [`Tlsf::allocate`] from the first of two domains that has a fit.
     // In place: a chunk that is written in parts and read as a whole costs a stall.
     #[inline(always)]
-    pub fn allocate_from(
-        &mut self,
-        domains: [Domain; 2],
-        bytes: u64,
-        align: u64,
-    ) -> Option<(Chunk, Domain)> {
+    pub fn allocate_from(&mut self, domains: [Domain; 2], bytes: u64, align: u64) -> Option<Chunk> {
         let fit = self.fit(bytes, align)?;
-        let [mut domain, second] = domains;
-        let (index, stamp) = match self.take_best(domain, fit) {
+        let [first, second] = domains;
+        let (index, stamp) = match self.take_best(first, fit) {
             Some(found) => found,
-            None => {
-                domain = second;
-                self.take_best(domain, fit)?
-            }
+            None => self.take_best(second, fit)?,
         };
-        Some((self.hand_out(index, bytes, stamp), domain))
+        Some(self.hand_out(index, bytes, stamp))
     }
 
     /// The extent that [`Tlsf::allocate`] would take from, without taking it.
