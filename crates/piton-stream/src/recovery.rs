@@ -6,8 +6,9 @@
 //! stream's present place is new too, a command that does nothing is put behind the range: places taken from then on,
 //! by an event or as the origin of memory, tell of what comes and not of what was forgotten.
 //!
-//! What the stream had waited for has ended, as has the stream. That is made known, since a wait is left out only for what
-//! is pending as far as is known: who waits again for what had failed is told of it again.
+//! What the stream had waited for has ended, as has the stream. That is made known of all of it, the stream's own places
+//! too, since a wait is left out only for what is pending as far as is known: who waits again for what had failed is told
+//! of it again, and so is who comes after the stream's new places and then waits for the failed ones.
 //!
 //! A stream keeps the ranges of its last failures, as [`ClearedFailures`](piton_driver::ClearedFailures) says: where it
 //! has forgotten more than so many, a few places between two of them that had ended well are told as failed.
@@ -52,7 +53,8 @@ impl Stream {
         // Told while the streams that it came from still tell theirs.
         let _told = self.failure();
         let forgotten = self.state().clear_failure()?;
-        // A clock leaves out waits for what is pending, and those bring its failure. They have, and were forgotten with it.
+        // A clock leaves out waits for what is pending, since those it knows of bring its failure. Once the failure is
+        // forgotten, a wait for a later place does not.
         self.lane().look_again();
         self.leave_spoilt_places(Location::caller())?;
         Ok(forgotten)

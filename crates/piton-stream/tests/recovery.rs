@@ -10,6 +10,7 @@ use piton_stream::{
     Event, Semaphore, Stream, StreamError, StreamFailure, StreamOptions, Streams, Waited,
 };
 use piton_sync::Mutex;
+use piton_timeline::{Frontier, Timepoint};
 use std::{
     future::Future,
     pin::pin,
@@ -113,6 +114,35 @@ fn who_forgot_what_a_wait_brought_is_told_again_by_the_next() {
     ));
     last.wait_timepoint(failed.timepoint()).unwrap();
     poisoned(last.synchronize());
+}
+
+#[test]
+fn who_comes_after_a_cleared_stream_is_told_of_what_it_forgot() {
+    for waits in [
+        Stream::wait_timepoint,
+        |stream: &Stream, point: Timepoint| {
+            let after = [Frontier::from(point)];
+            stream.wait_frontiers(&after).map(|()| Waited::Done)
+        },
+    ] {
+        let bench = Bench::new();
+        let [mut failing, other, last] =
+            ["failing", "other", "last"].map(|name| bench.stream(name));
+        trap(&failing).unwrap();
+        let failed = failing.record();
+        other.wait(&failed).unwrap();
+        // Nobody looks at the first.
+        assert!(other.synchronize().is_err());
+        failing.clear_error().unwrap();
+        work(&failing).unwrap();
+        assert!(matches!(
+            last.wait(&failing.record()),
+            Ok(Waited::Enqueued(_))
+        ));
+        // What it comes after already is later than the failure, and does not bring it.
+        waits(&last, failed.timepoint()).unwrap();
+        poisoned(last.synchronize());
+    }
 }
 
 #[test]

@@ -118,9 +118,10 @@ impl Lane {
         point.lane == self.id || self.slot().is_ordered(self.id, point.lane.index, point.seq)
     }
 
-    /// Asks the source of everything that this lane is ordered after how far it is. After that whatever of it has ended is
-    /// [known](Timeline::is_known_complete) to have: all of it, if the lane has drained.
+    /// Asks the source of this lane, and of everything that it is ordered after, how far it is. After that whatever of it has
+    /// ended is [known](Timeline::is_known_complete) to have: all of it, if the lane has drained.
     pub fn look_again(&self) {
+        self.slot().refresh();
         self.slot().known(|place| {
             if let Some(slot) = self.timeline.slot(place.slot()) {
                 slot.refresh();

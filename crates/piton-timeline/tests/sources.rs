@@ -79,4 +79,10 @@ fn who_looks_again_knows_how_far_everything_is_that_it_comes_after() {
     assert!(timeline.is_known_complete(points[0]));
     assert!(!timeline.is_known_complete(last), "it has not ended");
     assert!(waits.is_ordered_after(points[0]) && waits.is_ordered_after(last));
+    counters[1].store(2, Ordering::Release);
+    lanes[1].look_again();
+    assert!(
+        timeline.is_known_complete(last),
+        "its own source is asked too"
+    );
 }
