@@ -186,9 +186,16 @@ impl Run<'_> {
             [had_failed(awaited), failed_now(awaited)]
         });
         assert!(least <= count && count <= most, "{count} waits: {made:?}");
-        match made.into_iter().flatten().find(|made| made.len() == count) {
-            Some(made) => made.into_iter().map(Task::WaitQueue).collect(),
-            None => vec![Task::WaitSome; count],
+        // Those that fit may be others, or the same in another order: then it is not known which stands where.
+        let mut fitting = made
+            .into_iter()
+            .flatten()
+            .filter(|made| made.len() == count);
+        match fitting.next() {
+            Some(made) if fitting.all(|other| other == made) => {
+                made.into_iter().map(Task::WaitQueue).collect()
+            }
+            _ => vec![Task::WaitSome; count],
         }
     }
 
