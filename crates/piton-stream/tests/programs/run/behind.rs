@@ -166,37 +166,53 @@ impl Run<'_> {
 
     /// Which waits the `count` were that were made.
     fn waits_made(&self, own: usize, awaited: &[Awaited], count: usize) -> Vec<Task> {
-        let with = |need: Need| {
-            let are = awaited
-                .iter()
-                .filter(|awaited| self.need(own, awaited) >= need);
-            are.collect::<Vec<_>>()
-        };
         let failed_now = |awaited: &Awaited| self.has_failed(awaited.place);
         let had_failed = |awaited: &Awaited| awaited.had_failed;
-        // A place may have failed while the command was offered, between two looks even.
-        let made = [Need::Sure, Need::Perhaps].map(with).map(|awaited| {
+        let choices = self.choices(own, awaited);
+        let made = choices.iter().flat_map(|choice| {
             [
-                later_of_each(&awaited, failed_now),
-                later_of_each(&awaited, had_failed),
+                later_of_each(choice, failed_now),
+                later_of_each(choice, had_failed),
             ]
         });
-        let least = made[0][0].len().min(made[0][1].len());
-        let most = most_of_each(&with(Need::Perhaps), |awaited| {
-            [had_failed(awaited), failed_now(awaited)]
-        });
-        assert!(least <= count && count <= most, "{count} waits: {made:?}");
+        let made: Vec<Vec<Place>> = made.collect();
+        let least = made.iter().map(Vec::len).min().unwrap_or(0);
+        // A place may have failed while the command was offered, between two looks even.
+        let seen = |awaited: &Awaited| [had_failed(awaited), failed_now(awaited)];
+        let most = choices
+            .iter()
+            .map(|choice| most_of_each(choice, seen))
+            .max();
+        assert!(
+            least <= count && Some(count) <= most,
+            "{count} waits: {made:?}"
+        );
         // Those that fit may be others, or the same in another order: then it is not known which stands where.
-        let mut fitting = made
-            .into_iter()
-            .flatten()
-            .filter(|made| made.len() == count);
+        let mut fitting = made.into_iter().filter(|made| made.len() == count);
         match fitting.next() {
             Some(made) if fitting.all(|other| other == made) => {
                 made.into_iter().map(Task::WaitQueue).collect()
             }
             _ => vec![Task::WaitSome; count],
         }
+    }
+
+    /// Every choice of places that there may have been waits for.
+    fn choices<'a>(&self, own: usize, awaited: &'a [Awaited]) -> Vec<Vec<&'a Awaited>> {
+        let mut choices = vec![Vec::new()];
+        for awaited in awaited {
+            let need = self.need(own, awaited);
+            if need == Need::Not {
+                continue;
+            }
+            let with = |choice: &Vec<_>| [&choice[..], &[awaited]].concat();
+            let with: Vec<_> = choices.iter().map(with).collect();
+            if need == Need::Sure {
+                choices.clear();
+            }
+            choices.extend(with);
+        }
+        choices
     }
 
     /// What was pending all the time is waited for, and what had failed before; not what had ended well, or comes before
