@@ -130,7 +130,9 @@ pub enum VirtualAddressing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExactBlocks {
-    /// Those of at least the block size.
+    /// Those of at least the block size. But where a lane's wholly free Blocks are pending, and together hold what the
+    /// request needs while none is large enough, it shares a new Block with others: Blocks that cannot go back yet would
+    /// pile up if each size left its own behind.
     Automatic,
     /// Those of at least this many bytes, once rounded up to the multiple that Block sizes have. It must be more than
     /// that multiple, or every Block would be exact.
@@ -195,6 +197,8 @@ pub(crate) struct Settings {
     pub(crate) block_bytes: u64,
     pub(crate) growth_percent: u32,
     pub(crate) exact_from: u64,
+    /// Whether such requests share Blocks too while whole ones are pending that are too small for them.
+    pub(crate) shares_behind_pile: bool,
     pub(crate) limit: u64,
     /// Bytes of the largest request: its Block is within the limit.
     pub(crate) most_each: u64,
@@ -257,6 +261,7 @@ impl Settings {
                 ExactBlocks::From(bytes) => bytes,
                 ExactBlocks::Never => u64::MAX,
             },
+            shares_behind_pile: config.exact_blocks == ExactBlocks::Automatic,
             limit,
             most_each: limit - limit % block_multiple,
             release_threshold: config.release_threshold,

@@ -23,6 +23,8 @@
 //! - Stamps still say who must wait, as in every lane's domain. So a wrong guess about who is alone costs memory and
 //!   never order.
 
+use std::sync::Arc;
+
 use piton_suballoc::{Domain, Extent, ExtentState};
 use piton_timeline::{LaneId, Timepoint};
 
@@ -166,11 +168,17 @@ impl Books {
             return;
         }
         self.slots.note_miss(lane, region);
-        if let Some((lane, domain)) = self.sole_domain(region) {
-            let seq = self.index.domain_usage(domain).newest;
-            self.timeline.is_complete(Timepoint { lane, seq });
+        let Some((lane, domain)) = self.sole_domain(region) else {
+            return;
+        };
+        let seq = self.index.domain_usage(domain).newest;
+        self.timeline.is_complete(Timepoint { lane, seq });
+        self.index.move_all(region.shared(), domain);
+        // A Block that has become whole by that, and that nobody uses any more, is idle.
+        if let Some(wholes) = self.domain_of_wholes(lane) {
+            let timeline = Arc::clone(&self.timeline);
+            self.release_complete(lane, wholes, |point| timeline.is_complete(point));
         }
-        self.index.move_all(region.shared(), self.everyones(region));
     }
 
     /// Whether memory comes as Blocks.

@@ -148,6 +148,27 @@ fn a_block_that_is_pending_as_a_whole_serves_its_lane_before_the_pool_grows() {
 }
 
 #[test]
+fn a_block_that_is_whole_again_goes_back_before_the_pool_grows() {
+    let mut bench = alone(without_fronts());
+    let most = bench.on(0, 6 * BLOCK);
+    bench.free(most, []);
+    bench.pool.trim(0);
+    let block = bench.on(0, BLOCK);
+    bench.free(block, []);
+    let large = bench.on(0, 4 * BLOCK);
+    assert_eq!(bench.source.held(), 5 * BLOCK, "the first is idle");
+    let half = bench.on(0, BLOCK / 2);
+    let last = bench.work(0);
+    bench.free(half, [last]);
+    bench.complete(0);
+    // The other half was everyone's, and the lane has all of that now.
+    let other = bench.on(0, 2 * BLOCK);
+    assert_eq!(bench.source.held(), 6 * BLOCK, "no more than before");
+    bench.free(other, []);
+    bench.free(large, []);
+}
+
+#[test]
 fn a_lane_that_is_not_alone_any_more_shares_what_never_waited_for_anything() {
     let bench = Bench::new(8 * BLOCK, without_fronts());
     let blocks = [(); 3].map(|()| bench.on(0, BLOCK));

@@ -244,6 +244,38 @@ fn large_requests_get_blocks_of_their_size() {
     assert_eq!(bench.source.held(), 2 * (10 * BLOCK + GRANULE));
 }
 
+/// Eight sequences that grow step by step, each by a larger piece of memory for the one before, on a lane of which nothing
+/// is seen to end; the most held over the most live.
+fn held_for_sequences_that_grow(exact_blocks: ExactBlocks) -> u64 {
+    let growing = MemoryPoolConfig {
+        exact_blocks,
+        growth_percent: 2,
+        ..config()
+    };
+    let mut bench = Bench::new(4096 * BLOCK, growing);
+    let mut sequences: Vec<Allocation> = (0..8).map(|_| bench.on(0, BLOCK)).collect();
+    for step in 1..64 {
+        for sequence in &mut sequences {
+            let longer = bench.on(0, BLOCK + step * BLOCK / 8);
+            let shorter = std::mem::replace(sequence, longer);
+            let last = bench.work(0);
+            bench.free(shorter, [last]);
+        }
+    }
+    let stats = bench.pool.stats();
+    stats.peak_held_bytes / stats.peak_live_bytes
+}
+
+#[test]
+fn large_requests_share_blocks_while_a_pile_of_smaller_ones_is_pending() {
+    let held = held_for_sequences_that_grow;
+    assert!(held(ExactBlocks::Automatic) <= 4);
+    assert!(
+        held(ExactBlocks::From(BLOCK)) > 20,
+        "exact ones are no other's"
+    );
+}
+
 #[test]
 fn an_address_inside_finds_its_allocation() {
     let bench = Bench::new(4 * BLOCK, config());

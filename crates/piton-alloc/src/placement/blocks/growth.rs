@@ -18,6 +18,7 @@
 )]
 
 use piton_driver::{DeviceRange, DriverError};
+use piton_timeline::LaneId;
 
 use crate::allocation::Allocation;
 use crate::block::Block;
@@ -32,6 +33,9 @@ use crate::reuse::Disposal;
 
 /// Block sizes that are compared before one is asked for.
 const MOST_COUNTED: u64 = 64;
+/// A Block has at least this part of the pile that it is asked for in spite of: piles grow by ever larger Blocks then, and
+/// so by few.
+const PILE_SHARE: u64 = 8;
 
 impl Settings {
     /// Bytes of a Block that holds the request and nothing more.
@@ -40,12 +44,21 @@ impl Settings {
     }
 
     /// Bytes of the Block to ask for when the pool holds `held` bytes and the request needs `exact`, of them `bytes`
-    /// itself. Requests of one size tend to come together, so a Block holds a whole number of them, as nearly as one
-    /// up to half as large again can.
-    fn preferred_block(&self, bytes: u64, exact: u64, held: u64) -> u64 {
-        if exact >= self.exact_from {
-            return exact;
+    /// itself. `pile` bytes are pending in pieces that are all too small and cannot go back yet: a program whose sizes grow
+    /// would add a Block for each size.
+    fn preferred_block(&self, bytes: u64, exact: u64, held: u64, pile: u64) -> u64 {
+        if exact < self.exact_from {
+            return self.shared_block(bytes, exact, held);
         }
+        if self.shares_behind_pile && pile >= exact {
+            return self.shared_block(bytes, exact.max(pile / PILE_SHARE), held);
+        }
+        exact
+    }
+
+    /// Bytes of a Block for several requests, at least `exact`. Requests of one size tend to come together, so it holds a
+    /// whole number of them, as nearly as one up to half as large again can.
+    fn shared_block(&self, bytes: u64, exact: u64, held: u64) -> u64 {
         let share = held / 100 * u64::from(self.growth_percent);
         let least = share.max(self.block_bytes).max(exact);
         let rounded = bytes.next_multiple_of(self.unit).max(1);
@@ -74,14 +87,17 @@ impl DevicePool {
     ) -> Result<Option<Allocation>, DriverError> {
         let exact = self.settings.exact_block(request.bytes).unwrap_or(u64::MAX);
         let most = growth.most(self.settings.limit);
-        let (held, idle) = {
+        let (held, idle, pile) = {
             let books = self.books.lock();
-            (books.held, books.index.domain_usage(Region::IDLE).bytes)
+            let idle = books.index.domain_usage(Region::IDLE).bytes;
+            (books.held, idle, books.pile(request.lane))
         };
         if matches!(growth, Growth::Within(_)) && (held - idle).saturating_add(exact) > most {
             return Ok(None);
         }
-        let preferred = self.settings.preferred_block(request.bytes, exact, held);
+        let preferred = self
+            .settings
+            .preferred_block(request.bytes, exact, held, pile);
         let mut refusal = None;
         let sizes = [preferred, exact];
         let distinct = if preferred == exact {
@@ -248,6 +264,13 @@ fn withdraw_best(books: &mut Books, wanted: u64) -> Option<Block> {
 }
 
 impl Books {
+    /// Bytes of pending memory that lies apart: in the lane's Blocks that are free as a whole, and in what several lanes used.
+    fn pile(&self, lane: Option<LaneId>) -> u64 {
+        let wholes = lane.and_then(|lane| self.domain_of_wholes(lane));
+        let wholes = wholes.map_or(0, |domain| self.index.domain_usage(domain).bytes);
+        wholes + self.deferred.bytes()
+    }
+
     /// A Block that was added and that nothing was taken from: whoever asked for it was served elsewhere. It is everyone's
     /// as yet, and not among the idle ones.
     fn find_unbroken(&mut self) -> Option<u64> {
