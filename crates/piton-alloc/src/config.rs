@@ -130,9 +130,9 @@ pub enum VirtualAddressing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExactBlocks {
-    /// Those of at least the block size. But where a lane's wholly free Blocks are pending, and together hold what the
-    /// request needs while none is large enough, it shares a new Block with others: Blocks that cannot go back yet would
-    /// pile up if each size left its own behind.
+    /// Those of at least the block size, unless the program's sizes change so that each would have its own Block come and
+    /// go: pending Blocks that cannot go back yet and are too small pile up, or more than one request in 40 has a Block go back
+    /// while the limit is far. Such requests share Blocks.
     Automatic,
     /// Those of at least this many bytes, once rounded up to the multiple that Block sizes have. It must be more than
     /// that multiple, or every Block would be exact.
@@ -197,8 +197,8 @@ pub(crate) struct Settings {
     pub(crate) block_bytes: u64,
     pub(crate) growth_percent: u32,
     pub(crate) exact_from: u64,
-    /// Whether such requests share Blocks too while whole ones are pending that are too small for them.
-    pub(crate) shares_behind_pile: bool,
+    /// Whether such requests share Blocks too where those of their own size would be too many.
+    pub(crate) large_may_share: bool,
     pub(crate) limit: u64,
     /// Bytes of the largest request: its Block is within the limit.
     pub(crate) most_each: u64,
@@ -261,7 +261,7 @@ impl Settings {
                 ExactBlocks::From(bytes) => bytes,
                 ExactBlocks::Never => u64::MAX,
             },
-            shares_behind_pile: config.exact_blocks == ExactBlocks::Automatic,
+            large_may_share: config.exact_blocks == ExactBlocks::Automatic,
             limit,
             most_each: limit - limit % block_multiple,
             release_threshold: config.release_threshold,

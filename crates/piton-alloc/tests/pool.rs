@@ -277,6 +277,31 @@ fn large_requests_share_blocks_while_a_pile_of_smaller_ones_is_pending() {
 }
 
 #[test]
+fn large_requests_share_blocks_where_each_size_had_its_own_come_and_go() {
+    let calls = |exact_blocks| {
+        let automatic = MemoryPoolConfig {
+            exact_blocks,
+            growth_percent: 50,
+            ..config()
+        };
+        let bench = Bench::new(4096 * BLOCK, automatic);
+        let mut sequences: Vec<Allocation> = (0..8).map(|_| bench.on(0, BLOCK)).collect();
+        for step in 1..64 {
+            for sequence in &mut sequences {
+                let longer = bench.on(0, BLOCK + step * BLOCK / 8);
+                bench.free(std::mem::replace(sequence, longer), []);
+            }
+        }
+        bench.pool.stats().source_calls()
+    };
+    let (shared, exact) = (
+        calls(ExactBlocks::Automatic),
+        calls(ExactBlocks::From(BLOCK)),
+    );
+    assert!(4 * shared < exact, "{shared} calls, and {exact}");
+}
+
+#[test]
 fn an_address_inside_finds_its_allocation() {
     let bench = Bench::new(4 * BLOCK, config());
     let first = bench.on(0, 1000);

@@ -33,9 +33,19 @@ use crate::reuse::Disposal;
 
 /// Block sizes that are compared before one is asked for.
 const MOST_COUNTED: u64 = 64;
-/// A Block has at least this part of the pile that it is asked for in spite of: piles grow by ever larger Blocks then, and
-/// so by few.
+/// A Block has at least this part of the pile that does not hold its request: so a pile grows by few Blocks, ever larger.
 const PILE_SHARE: u64 = 8;
+
+/// Memory of sizes that the program does not ask for any more. Where there is much, a large request is better off with a
+/// share of a larger Block: each size would have a Block of its own come, and go or stay behind.
+#[derive(Clone, Copy, Debug)]
+struct Misfits {
+    /// Bytes of pending memory that lies apart, in pieces that are all too small: in the lane's Blocks that are free as a
+    /// whole, and in what several lanes used. None of it can go back yet.
+    pile: u64,
+    /// Whether Blocks go back too often.
+    is_restless: bool,
+}
 
 impl Settings {
     /// Bytes of a Block that holds the request and nothing more.
@@ -44,14 +54,14 @@ impl Settings {
     }
 
     /// Bytes of the Block to ask for when the pool holds `held` bytes and the request needs `exact`, of them `bytes`
-    /// itself. `pile` bytes are pending in pieces that are all too small and cannot go back yet: a program whose sizes grow
-    /// would add a Block for each size.
-    fn preferred_block(&self, bytes: u64, exact: u64, held: u64, pile: u64) -> u64 {
+    /// itself.
+    fn preferred_block(&self, bytes: u64, exact: u64, held: u64, misfits: Misfits) -> u64 {
         if exact < self.exact_from {
             return self.shared_block(bytes, exact, held);
         }
-        if self.shares_behind_pile && pile >= exact {
-            return self.shared_block(bytes, exact.max(pile / PILE_SHARE), held);
+        let is_one_of_many = misfits.is_restless || misfits.pile >= exact;
+        if self.large_may_share && is_one_of_many {
+            return self.shared_block(bytes, exact.max(misfits.pile / PILE_SHARE), held);
         }
         exact
     }
@@ -87,17 +97,17 @@ impl DevicePool {
     ) -> Result<Option<Allocation>, DriverError> {
         let exact = self.settings.exact_block(request.bytes).unwrap_or(u64::MAX);
         let most = growth.most(self.settings.limit);
-        let (held, idle, pile) = {
+        let (held, idle, misfits) = {
             let books = self.books.lock();
             let idle = books.index.domain_usage(Region::IDLE).bytes;
-            (books.held, idle, books.pile(request.lane))
+            (books.held, idle, books.misfits(request.lane))
         };
         if matches!(growth, Growth::Within(_)) && (held - idle).saturating_add(exact) > most {
             return Ok(None);
         }
         let preferred = self
             .settings
-            .preferred_block(request.bytes, exact, held, pile);
+            .preferred_block(request.bytes, exact, held, misfits);
         let mut refusal = None;
         let sizes = [preferred, exact];
         let distinct = if preferred == exact {
@@ -264,11 +274,13 @@ fn withdraw_best(books: &mut Books, wanted: u64) -> Option<Block> {
 }
 
 impl Books {
-    /// Bytes of pending memory that lies apart: in the lane's Blocks that are free as a whole, and in what several lanes used.
-    fn pile(&self, lane: Option<LaneId>) -> u64 {
+    fn misfits(&self, lane: Option<LaneId>) -> Misfits {
         let wholes = lane.and_then(|lane| self.domain_of_wholes(lane));
         let wholes = wholes.map_or(0, |domain| self.index.domain_usage(domain).bytes);
-        wholes + self.deferred.bytes()
+        Misfits {
+            pile: wholes + self.deferred.bytes(),
+            is_restless: self.is_to_be_spared(),
+        }
     }
 
     /// A Block that was added and that nothing was taken from: whoever asked for it was served elsewhere. It is everyone's

@@ -92,7 +92,7 @@ impl Books {
 
     /// Whether the source should be asked for as little as can be: the program lives on what it reserved, or Blocks go back
     /// too often while the limit is far.
-    fn is_to_be_spared(&self) -> bool {
+    pub(crate) fn is_to_be_spared(&self) -> bool {
         let on_its_reserve = self.reserved > 0 && self.held <= self.reserved;
         let is_far = self.held < self.idle_rule.limit / FAR;
         let counters = &self.counters;
