@@ -3,7 +3,7 @@
 use std::fmt;
 
 use piton_driver::DriverError;
-use piton_timeline::Timepoint;
+use piton_timeline::{Frontier, Timepoint};
 use thiserror::Error;
 
 use crate::adaptor::Tag;
@@ -243,6 +243,10 @@ pub struct FullNow {
     pub pending: u64,
     /// The same, by the lane that used them last.
     pub pending_on: Vec<Pending>,
+    /// Places of lanes behind which as many of those bytes are complete as the request takes, or all of them if that is less;
+    /// empty if nothing is pending. Whoever has waited for them may ask again. One wait need not be enough, since what is
+    /// free need not be in one piece.
+    pub frees_at: Frontier,
     /// Bytes of pages and Blocks in transit: on their way to or from the source, or kept to be mapped.
     pub in_transit: u64,
     /// Bytes of suspended allocations: live, but without pages, and so not held.

@@ -198,6 +198,7 @@ impl DevicePool {
             stealable: free.stealable,
             pending: stats.pending_bytes,
             pending_on: free.pending,
+            frees_at: books.awaited(request.bytes.next_multiple_of(self.settings.unit)),
             in_transit: stats.in_transit_bytes,
             suspended: stats.suspended_bytes,
             limit: self.settings.limit,

@@ -110,6 +110,7 @@
 
 mod adaptor;
 mod allocation;
+mod awaited;
 mod block;
 mod books;
 mod books_lock;

@@ -302,6 +302,36 @@ fn large_requests_share_blocks_where_each_size_had_its_own_come_and_go() {
 }
 
 #[test]
+fn a_full_pool_says_what_to_wait_for_and_no_more_than_that() {
+    let limited = MemoryPoolConfig {
+        limit: PoolLimit::Bytes(4 * BLOCK),
+        cross_lane: CrossLane::Never,
+        ..config()
+    };
+    let mut bench = Bench::new(4 * BLOCK, limited);
+    let [one, other, many, _kept] = [0, 0, 1, 2].map(|lane| bench.on(lane, BLOCK));
+    let [first, second, third] = [0, 0, 1].map(|lane| bench.work(lane));
+    bench.free(one, [first]);
+    bench.free(other, [second]);
+    bench.free(many, [second, third]);
+    let on_2 = |bytes| Request::new(bytes).on(bench.lanes[2].id());
+    let frees_at = |bytes| bench.full_now(on_2(bytes)).frees_at;
+    assert_eq!(
+        frees_at(BLOCK),
+        first.into(),
+        "the oldest of the lane with most"
+    );
+    assert_eq!(frees_at(2 * BLOCK), second.into());
+    assert_eq!(frees_at(4 * BLOCK), [second, third].into_iter().collect());
+    bench.lanes[0].complete(1);
+    let taken = bench.pool.allocate(on_2(BLOCK)).unwrap();
+    bench.complete(0);
+    bench.complete(1);
+    assert_eq!(frees_at(4 * BLOCK), Frontier::new(), "nothing is pending");
+    bench.free(taken, []);
+}
+
+#[test]
 fn an_address_inside_finds_its_allocation() {
     let bench = Bench::new(4 * BLOCK, config());
     let first = bench.on(0, 1000);
@@ -511,6 +541,7 @@ fn what_is_free_and_not_to_be_had_is_told_by_lane() {
     };
     let full = bench.full_now(Request::new(BLOCK).on(bench.lanes[2].id()));
     assert_eq!(full.pending_on, [on(0), on(1), of_both]);
+    assert_eq!(full.frees_at, uses.into_iter().collect());
     assert!(
         full.to_string()
             .contains("98304 pending (32768 on lane 0, 32768 on lane 1, 32768 on several lanes);"),

@@ -63,6 +63,7 @@ mod lent;
 mod memory_value;
 mod modules;
 mod ordinary;
+mod patient;
 mod peer_copy;
 mod pinned_buffer;
 mod planned_pool;

@@ -130,6 +130,7 @@
 //! | give idle memory back to the device | [`DevicePool::trim`](piton_alloc::DevicePool::trim) and [`shrink_to`](piton_alloc::DevicePool::shrink_to) of [`Device::memory`] |
 //! | see what the pools hold | [`Device::memory_stats`], [`Device::pinned_stats`] |
 //! | look at a memory pool in PyTorch's viewer | [`Runtime::memory_snapshot`], [`MemorySnapshot`] |
+//! | wait, where a device is full, until work lets memory go | [`Stream::allocate_waiting`], [`Stream::allocate_async`], [`FullNow::frees_at`] |
 //! | free caches of mine when a device is full | [`DevicePool::on_out_of_memory`], [`FullNow`] |
 //! | have something of a crate below that is not re-exported | [`crates`] |
 //!

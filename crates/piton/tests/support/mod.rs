@@ -68,7 +68,7 @@ pub(crate) fn sanitized(config: SimConfig) -> Runtime {
     })
 }
 
-fn configured(config: RuntimeConfig) -> Runtime {
+pub(crate) fn configured(config: RuntimeConfig) -> Runtime {
     let runtime = Runtime::new(config).unwrap();
     runtime.register(module()).unwrap();
     runtime
