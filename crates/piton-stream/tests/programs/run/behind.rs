@@ -142,7 +142,9 @@ impl Run<'_> {
                 ..
             } in awaited
             {
-                if !(*was_done && self.is_gone(*place)) {
+                if *was_done && self.is_gone(*place) {
+                    self.learns(own, *place, clock);
+                } else {
                     self.comes_after(own, position, *place, clock);
                 }
             }

@@ -100,8 +100,13 @@ impl Run<'_> {
 
     /// From this position on the queue comes after the place, and after what that comes after.
     pub(super) fn comes_after(&mut self, own: usize, behind: u64, place: Place, clock: &Clock) {
+        self.books[own].after.push((behind, place));
+        self.learns(own, place, clock);
+    }
+
+    /// The queue's clock may know of the place from now on, and of what that comes after.
+    pub(super) fn learns(&mut self, own: usize, place: Place, clock: &Clock) {
         let book = &mut self.books[own];
-        book.after.push((behind, place));
         for (queue, position) in clock.iter().chain([(&place.0, &place.1)]) {
             let known = book.clock.entry(*queue).or_default();
             *known = (*known).max(*position);
