@@ -25,6 +25,25 @@ pub(crate) struct Deferred {
     /// By the number of its name, one more than an entry's place; 0, or anything at all, where there is none.
     places: Vec<u32>,
     bytes: u64,
+    /// Kept for its room.
+    asked: Slots,
+}
+
+/// A set of lanes' slots.
+#[derive(Debug, Default)]
+struct Slots(Vec<u64>);
+
+impl Slots {
+    /// Adds a slot; whether it was not there.
+    fn insert(&mut self, slot: u32) -> bool {
+        let (word, bit) = ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS));
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        let is_new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        is_new
+    }
 }
 
 impl Deferred {
@@ -38,10 +57,11 @@ impl Deferred {
         self.note_place(self.entries.len() - 1);
     }
 
-    /// Takes out those of whose uses at most one is still pending, with what is pending.
+    /// Takes out those of whose uses at most one is still pending, with what is pending. Each lane is asked once how far it is.
     pub(crate) fn drain_settled(&mut self, timeline: &Timeline) -> Vec<Deferral> {
+        self.ask_lanes(timeline);
         let settle = |entry: &mut Deferral| {
-            entry.uses.retain_pending(timeline);
+            entry.uses.retain_unknown(timeline);
             entry.uses.points().len() <= 1
         };
         let settled: Vec<Deferral> = self.entries.extract_if(.., settle).collect();
@@ -50,6 +70,17 @@ impl Deferred {
             self.note_places();
         }
         settled
+    }
+
+    /// Asks every lane how far it is that some Chunk waits for.
+    fn ask_lanes(&mut self, timeline: &Timeline) {
+        self.asked.0.clear();
+        let points = self.entries.iter().flat_map(|entry| entry.uses.points());
+        for point in points.filter(|point| !timeline.is_known_complete(**point)) {
+            if self.asked.insert(point.lane.index) {
+                timeline.refresh(point.lane);
+            }
+        }
     }
 
     /// The entry of an extent.

@@ -93,8 +93,8 @@ impl Books {
         waits_allowed.then(|| self.take_run(&search, &stretches))?
     }
 
-    /// Makes everyone's what is complete by now. Asks the timeline once per lane with pending memory and once per
-    /// deferred Chunk's point. Returns the bytes.
+    /// Makes everyone's what is complete by now, of which the timeline is asked a few times for each lane with pending
+    /// memory. Returns the bytes.
     pub(crate) fn drain(&mut self, timeline: &Timeline) -> u64 {
         let mut drained = self.drain_others(timeline);
         for region in Region::ALL {
@@ -121,7 +121,9 @@ impl Books {
         let domains: Vec<Domain> = self.index.domains().collect();
         for domain in domains {
             if let Some(lane) = self.lane_of(domain).filter(|_| !self.is_soles(domain)) {
-                drained += self.release_complete(lane, domain, |point| timeline.is_complete(point));
+                timeline.refresh(lane);
+                let is_complete = |point| timeline.is_known_complete(point);
+                drained += self.release_complete(lane, domain, is_complete);
             }
         }
         drained

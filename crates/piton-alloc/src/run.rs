@@ -8,16 +8,18 @@
 //! The search for runs starts from the extents that the ordinary search cannot see, the *seeds*, and costs a step per
 //! extent of their runs. So it is done before the source is asked, not in every allocation. Most runs are too short
 //! whoever owns their parts, so lengths are compared first (`stretch_from`), and uses and waits only where there is
-//! room.
+//! room. Those are looked up in what the timeline knows: whoever searches has asked the lanes before, each once, and not
+//! for each piece of their memory.
+
+use std::slice;
 
 use piton_suballoc::{Domain, Extent, ExtentId, ExtentState};
-use piton_timeline::{Frontier, Reuse, Timeline, Timepoint};
+use piton_timeline::{Frontier, Timeline, Timepoint};
 
 use crate::allocation::Allocation;
 use crate::books::Books;
 use crate::region::{self, Region};
 use crate::request::Request;
-use crate::reuse;
 
 /// What a run may be made of, and for what.
 #[derive(Clone, Copy, Debug)]
@@ -66,12 +68,30 @@ impl Run {
 
 /// A part of a run.
 #[derive(Clone, Debug)]
-struct Piece {
+struct Piece<'a> {
     offset: u64,
     end: u64,
     is_backed: bool,
-    uses: Frontier,
+    uses: PieceUses<'a>,
     needs_wait: bool,
+}
+
+/// What last used a part of a run.
+#[derive(Clone, Debug)]
+enum PieceUses<'a> {
+    None,
+    Of(Timepoint),
+    Several(&'a Frontier),
+}
+
+impl PieceUses<'_> {
+    fn points(&self) -> &[Timepoint] {
+        match self {
+            Self::None => &[],
+            Self::Of(point) => slice::from_ref(point),
+            Self::Several(uses) => uses.points(),
+        }
+    }
 }
 
 /// Smaller is better: pages missing, whether there is a wait, bytes of the whole run, place.
@@ -79,29 +99,26 @@ type Cost = (u64, bool, u64, u64);
 
 impl Search<'_> {
     /// What an extent is for this request, if it may be part of a run.
-    fn piece(&self, books: &Books, extent: &Extent) -> Option<Piece> {
+    fn piece<'a>(&self, books: &'a Books, extent: &Extent) -> Option<Piece<'a>> {
         let (uses, is_backed) = match extent.state {
-            ExtentState::Live { .. } => (books.deferred.of(extent)?.uses.clone(), true),
+            ExtentState::Live { .. } => {
+                (PieceUses::Several(&books.deferred.of(extent)?.uses), true)
+            }
             ExtentState::Free { domain, .. } if domain == self.region.shared() => {
-                (Frontier::new(), true)
+                (PieceUses::None, true)
             }
             ExtentState::Free { domain, .. } if domain == self.region.unbacked() => {
-                self.page.map(|_| (Frontier::new(), false))?
+                self.page.map(|_| (PieceUses::None, false))?
             }
             ExtentState::Free { domain, stamp } => {
                 let lane = books.lane_of(domain)?;
-                (Frontier::from(Timepoint { lane, seq: stamp }), true)
+                (PieceUses::Of(Timepoint { lane, seq: stamp }), true)
             }
         };
-        let needs_wait = if uses.is_empty() {
-            false
-        } else {
-            match reuse::may_take(self.timeline, &uses, self.request.lane, self.waits) {
-                Reuse::Now => false,
-                Reuse::AfterWait(_) => true,
-                Reuse::No => return None,
-            }
-        };
+        let needs_wait = !uses.points().iter().all(|point| self.is_free(*point));
+        if needs_wait && !(self.waits && self.request.lane.is_some()) {
+            return None;
+        }
         Some(Piece {
             offset: extent.offset,
             end: extent.offset + extent.bytes,
@@ -109,6 +126,14 @@ impl Search<'_> {
             uses,
             needs_wait,
         })
+    }
+
+    /// Whether memory last used at the point is the request's without a wait, as far as is known.
+    fn is_free(&self, point: Timepoint) -> bool {
+        match self.request.lane {
+            Some(lane) => self.timeline.is_known_free(lane, point),
+            None => self.timeline.is_known_complete(point),
+        }
     }
 
     /// Whether an extent can be part of a run if its uses allow it: [`piece`](Self::piece) without asking the timeline.
@@ -257,7 +282,7 @@ impl Search<'_> {
     }
 
     /// The best place in one run: at the start or the end of one of its pieces.
-    fn best_of(&self, pieces: &[Piece], below: Option<ExtentId>) -> Option<(Cost, Run)> {
+    fn best_of(&self, pieces: &[Piece<'_>], below: Option<ExtentId>) -> Option<(Cost, Run)> {
         let (start, end) = (pieces.first()?.offset, pieces.last()?.end);
         if end - start < self.bytes {
             return None;
@@ -285,7 +310,11 @@ impl Search<'_> {
         Some((cost, self.run_at(pieces, place, cost.0, below)))
     }
 
-    fn inside<'a>(&self, pieces: &'a [Piece], place: u64) -> impl Iterator<Item = &'a Piece> {
+    fn inside<'p, 'a>(
+        &self,
+        pieces: &'p [Piece<'a>],
+        place: u64,
+    ) -> impl Iterator<Item = &'p Piece<'a>> {
         let end = place + self.bytes;
         let first = pieces.partition_point(|piece| piece.end <= place);
         pieces[first..]
@@ -293,7 +322,7 @@ impl Search<'_> {
             .take_while(move |piece| piece.offset < end)
     }
 
-    fn cost_at(&self, pieces: &[Piece], place: u64) -> (u64, bool) {
+    fn cost_at(&self, pieces: &[Piece<'_>], place: u64) -> (u64, bool) {
         let mut missing = 0;
         let mut waits = false;
         for piece in self.inside(pieces, place) {
@@ -307,15 +336,20 @@ impl Search<'_> {
         (missing, waits)
     }
 
-    fn run_at(&self, pieces: &[Piece], start: u64, missing: u64, below: Option<ExtentId>) -> Run {
-        let mut uses = Frontier::new();
-        for piece in self.inside(pieces, start) {
-            uses.join(&piece.uses);
-        }
-        let wait = match reuse::may_take(self.timeline, &uses, self.request.lane, true) {
-            Reuse::AfterWait(wait) => wait,
-            Reuse::Now | Reuse::No => Frontier::new(),
-        };
+    fn run_at(
+        &self,
+        pieces: &[Piece<'_>],
+        start: u64,
+        missing: u64,
+        below: Option<ExtentId>,
+    ) -> Run {
+        let inside = self.inside(pieces, start);
+        let uses: Frontier = inside
+            .flat_map(|piece| piece.uses.points())
+            .copied()
+            .collect();
+        let awaited = uses.points().iter().filter(|point| !self.is_free(**point));
+        let wait = awaited.copied().collect();
         Run {
             start,
             bytes: self.bytes,

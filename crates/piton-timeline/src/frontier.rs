@@ -67,6 +67,12 @@ impl Frontier {
         self.points.retain(|point| !timeline.is_complete(*point));
     }
 
+    /// Drops the points that are known to be complete: no source is asked.
+    pub fn retain_unknown(&mut self, timeline: &Timeline) {
+        self.points
+            .retain(|point| !timeline.is_known_complete(*point));
+    }
+
     /// Whether every point is complete. Does not block.
     pub fn is_complete(&self, timeline: &Timeline) -> bool {
         self.points.iter().all(|point| timeline.is_complete(*point))

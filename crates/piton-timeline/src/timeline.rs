@@ -213,9 +213,17 @@ impl Timeline {
         self.reuse_of_any(uses, taker)
     }
 
-    /// Whether memory last used at the point is free for `lane`, from what is known.
+    /// Asks the lane's source how far it is. After that, whatever of the lane has ended is
+    /// [known](Self::is_known_complete) to have. Does not block; for whoever has many questions about few lanes.
+    pub fn refresh(&self, lane: LaneId) {
+        if let Some(slot) = self.slot(lane.index) {
+            slot.refresh();
+        }
+    }
+
+    /// Whether `lane` may use memory that was last used at the point, from what is known: no source is asked. Takes no lock.
     #[inline]
-    fn is_known_free(&self, lane: LaneId, point: Timepoint) -> bool {
+    pub fn is_known_free(&self, lane: LaneId, point: Timepoint) -> bool {
         let Some(awaited) = self.slot(point.lane.index) else {
             return false;
         };

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use piton_sync::atomic::{AtomicU64, Ordering};
-use piton_timeline::{Progress, Timeline};
+use piton_timeline::{Frontier, Progress, Timeline};
 use std::sync::Arc;
 
 /// A source whose end makes and ends a lane, as the last handle of a queue may: what the queue keeps is a program's.
@@ -85,4 +85,29 @@ fn who_looks_again_knows_how_far_everything_is_that_it_comes_after() {
         timeline.is_known_complete(last),
         "its own source is asked too"
     );
+}
+
+#[test]
+fn what_is_known_asks_nobody_and_a_lane_that_was_asked_is_known() {
+    let timeline = Timeline::new();
+    let counter = Arc::new(AtomicU64::new(0));
+    let lane = timeline
+        .register(Some(Arc::new(Counter(Arc::clone(&counter)))))
+        .unwrap();
+    let other = timeline.register(None).unwrap();
+    let (first, second) = (lane.submit(1), lane.submit(2));
+    counter.store(1, Ordering::Release);
+    let pending = |timeline: &Timeline| {
+        let mut uses: Frontier = [first, other.submit(1)].into_iter().collect();
+        uses.retain_unknown(timeline);
+        uses.points().len()
+    };
+    let is_free = |point| timeline.is_known_free(other.id(), point);
+    assert_eq!((pending(&timeline), is_free(first)), (2, false));
+    timeline.refresh(lane.id());
+    assert_eq!((pending(&timeline), is_free(first)), (1, true));
+    assert!(!is_free(second), "it has not ended");
+    assert!(timeline.is_known_free(lane.id(), second), "its own");
+    other.note_wait(second, other.now());
+    assert!(is_free(second), "it comes after");
 }
