@@ -321,19 +321,19 @@ impl Books {
         Some(slot.tenant)
     }
 
-    /// Adds a Block the source has just given.
+    /// Adds a Block the source has just given; returns its offset.
     pub(crate) fn add_block(
         &mut self,
         range: DeviceRange,
         region: Region,
-    ) -> Result<(), IndexError> {
+    ) -> Result<u64, IndexError> {
         let offset = self.index.add_range(range.bytes)?;
         self.give_to(offset, self.everyones(region));
         self.blocks.insert(Block { offset, range });
         self.note(MemoryEventKind::BlockAdded, range, None);
         self.held += range.bytes;
         self.counters.peak_held = self.counters.peak_held.max(self.held);
-        Ok(())
+        Ok(offset)
     }
 
     /// Takes a wholly free Block out of the index, so that nobody can be given a part of it. It stays held, in transit,

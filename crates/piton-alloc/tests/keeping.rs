@@ -7,7 +7,7 @@ mod bench;
 mod source;
 
 use bench::{BLOCK, Bench, config};
-use piton_alloc::{MemoryPoolConfig, Request};
+use piton_alloc::{ExactBlocks, MemoryPoolConfig, Request};
 
 fn without_fronts() -> MemoryPoolConfig {
     MemoryPoolConfig {
@@ -166,6 +166,29 @@ fn a_block_that_is_whole_again_goes_back_before_the_pool_grows() {
     assert_eq!(bench.source.held(), 6 * BLOCK, "no more than before");
     bench.free(other, []);
     bench.free(large, []);
+}
+
+#[test]
+fn a_request_that_a_larger_block_was_asked_for_gets_a_part_of_it() {
+    let automatic = MemoryPoolConfig {
+        exact_blocks: ExactBlocks::Automatic,
+        growth_percent: 100,
+        ..without_fronts()
+    };
+    let mut bench = alone(automatic);
+    let most = [(); 2].map(|()| bench.on(0, BLOCK));
+    let last = bench.work(0);
+    for block in most {
+        bench.free(block, [last]);
+    }
+    // Two Blocks are pending, each too small: it shares one with others that is larger than it may have of idle ones.
+    let calls = bench.source.calls();
+    let larger = bench.on(0, BLOCK + BLOCK / 8);
+    assert_eq!(bench.source.calls(), calls + 1);
+    let held = bench.source.held();
+    assert!(held >= 2 * BLOCK + 2 * larger.rounded_bytes(), "{held}");
+    bench.free(larger, []);
+    bench.pool.check().unwrap();
 }
 
 #[test]

@@ -165,15 +165,17 @@ impl DevicePool {
             .inspect_err(|_| recovery.refused += 1)?;
         let range = DeviceRange { start, bytes };
         let mut books = self.books.lock();
-        if books.add_block(range, region).is_err() {
+        let Ok(offset) = books.add_block(range, region) else {
             // Offsets are so scattered that the Block has no place among them: as good as over the limit.
             books.held += bytes;
             books.outside += bytes;
             drop(books);
             self.return_to_source(Block { offset: 0, range });
             return Ok(None);
-        }
+        };
+        // Where all that is free is a lane's, the Block is idle, and may be larger than the idle one that the request could have.
         let found = books.take_again(request, region);
+        let found = found.or_else(|| books.take_of_block(offset, request, region));
         let is_broken = found.as_ref().is_some_and(|found| {
             found
                 .ptr

@@ -82,6 +82,20 @@ impl Books {
         blocks.min_by_key(|block| block.bytes)
     }
 
+    /// Memory of a Block that is free as a whole, however large it is.
+    pub(crate) fn take_of_block(
+        &mut self,
+        offset: u64,
+        request: &Request,
+        region: Region,
+    ) -> Option<Allocation> {
+        let block = self.index.extents_of(offset).next()?;
+        let chunk = self
+            .index
+            .break_into(block.id, request.bytes, request.align)?;
+        self.issue(chunk, request, region, Frontier::new(), Frontier::new())
+    }
+
     /// Memory of any idle Block: nothing else is left.
     pub(crate) fn take_idle(&mut self, request: &Request, region: Region) -> Option<Allocation> {
         let (bytes, align) = (request.bytes, request.align);
