@@ -159,6 +159,16 @@ fn a_small_listing_is_read_with_its_oddities() {
 }
 
 #[test]
+fn a_tab_before_a_header_between_blanks_changes_nothing() {
+    let plain =
+        "     NPU0   NPU1   CPU Affinity\nNPU0   X      HCCS   0-23\nNPU1   HCCS   X      24-47\n";
+    let tabbed = format!("\t{}", plain.trim_start());
+    let machine = Machine::from_tool_matrix(&tabbed).unwrap();
+    assert_eq!(machine, Machine::from_tool_matrix(plain).unwrap());
+    assert_eq!(cells(&machine), ["X HCCS ", "HCCS X "]);
+}
+
+#[test]
 fn a_ring_of_switches_is_kept_although_it_is_no_tree() {
     let text = "      NPU0  NPU1  NPU2  NPU3
 NPU0  X     PIX   SYS   PXB

@@ -48,14 +48,23 @@ pub(super) fn is_title(cell: &str) -> bool {
 }
 
 /// The cells of a line, without blanks around them. Cells are apart by a tab; or by any blanks, since a name may fill its
-/// column but for one: only what columns are called has blanks inside.
+/// column but for one: only what columns are called has blanks inside. A tab may stand before names that blanks keep apart.
 pub(super) fn cells(line: &str) -> Vec<String> {
-    if line.contains('\t') {
-        return line
-            .split('\t')
-            .map(|cell| cell.trim().to_owned())
-            .collect();
+    if !line.contains('\t') {
+        return cells_between_blanks(line);
     }
+    let between_tabs = line.split('\t').flat_map(|cell| {
+        let mut words = cell.split_whitespace();
+        if words.next().is_some_and(is_endpoint) && words.next().is_some() {
+            cells_between_blanks(cell)
+        } else {
+            vec![cell.trim().to_owned()]
+        }
+    });
+    between_tabs.collect()
+}
+
+fn cells_between_blanks(line: &str) -> Vec<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let mut cells: Vec<String> = Vec::new();
     let mut at = 0;
