@@ -139,3 +139,20 @@ fn a_captured_tree_may_have_zero_bytes_behind_lines_and_functions_that_say_their
     assert_eq!(machine.distances().get(0, 1), Some(&Distance::Sys));
     assert_eq!(machine.numa()[1].cpus.to_string(), "1");
 }
+
+#[test]
+fn a_virtual_machine_of_which_the_system_says_nothing_is_read() {
+    let text = r#"<system version="1">
+  <cpu numaid="-1" affinity="" arch="x86_64" vendor="" familyid="143" modelid="49">
+    <pci busid="10000:02:00.0" class="0x030200" vendor="" device="" link_speed="" link_width="0">
+      <gpu dev="0" sm="80" rank="0" gdr="1"/>
+    </pci>
+    <pci busid="10000:03:00.0" class="0x030200" link_speed="Unknown" link_width="0">
+      <gpu dev="1" sm="80" rank="1" gdr="1"/>
+    </pci>
+  </cpu>
+</system>"#;
+    let machine = Machine::from_nccl_xml(text).unwrap();
+    assert_eq!(machine.devices().len(), 2);
+    assert!(machine.numa()[0].cpus.is_empty());
+}

@@ -100,7 +100,7 @@ impl<'d> Assembly<'d> {
 
     fn add_cpu(&mut self, cpu: Element<'d>) -> Result<(), NcclError> {
         let numa = cpu.required("numaid", |text| text.parse::<i32>().ok())?;
-        let cpus = cpu.optional("affinity", element::cpu_mask)?;
+        let cpus = cpu.known("affinity", element::cpu_mask)?;
         // A virtual machine says -1: its memory is wherever it is.
         let id = NumaId::new(u16::try_from(numa.max(0)).unwrap_or(u16::MAX));
         let memory = self.builder.numa(id, cpus.unwrap_or_default())?;
@@ -271,7 +271,7 @@ impl<'d> Assembly<'d> {
             for (name, kind) in kinds_of(gpu.element)? {
                 for link in gpu.element.children(name) {
                     let lanes: u16 = link.required("count", |text| text.parse().ok())?;
-                    let class = link.optional("tclass", element::hex)?;
+                    let class = link.known("tclass", element::hex)?;
                     let end = match class {
                         Some(NVSWITCH) => self.nvswitch(&mut switch)?,
                         Some(PROCESSOR) => gpu.memory,
@@ -339,7 +339,7 @@ pub(super) fn c2c(element: Element<'_>) -> Result<(u16, u64), NcclError> {
 
 /// The compute capability of a device of NVIDIA's: 80 for 8.0.
 fn compute_capability(gpu: Element<'_>) -> Result<Option<u32>, NcclError> {
-    Ok(gpu.optional("sm", |text| text.parse().ok())?)
+    Ok(gpu.known("sm", |text| text.parse().ok())?)
 }
 
 /// The names of link elements, and what they are on this device.

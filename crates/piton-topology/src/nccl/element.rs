@@ -1,18 +1,32 @@
 //! What elements and attributes of a topology file mean.
 
 use crate::cpu_list::CpuList;
-use crate::error::NcclError;
+use crate::error::{AttributeError, NcclError};
 use crate::link::PcieGeneration;
 use crate::pci::{self, PciAddress, PciIdentity};
 use crate::xml::Element;
 
 impl Element<'_> {
+    /// As [`optional`](Self::optional), where no text stands for nothing known: the library writes what it read of the system, and in
+    /// a virtual machine that may be nothing.
+    pub(super) fn known<T>(
+        self,
+        attribute: &'static str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, AttributeError> {
+        let text = self.node.attribute(attribute);
+        if text.is_some_and(|text| text.trim().is_empty()) {
+            return Ok(None);
+        }
+        self.optional(attribute, parse)
+    }
+
     /// The address and identity of a `pci` element. Cloud templates leave vendor and device out.
     pub(super) fn function(self) -> Result<(PciAddress, PciIdentity), NcclError> {
         let address = self.required("busid", |text| text.parse().ok())?;
         let class = self.required("class", class)?;
-        let vendor = self.optional("vendor", hex16)?.unwrap_or(0);
-        let device = self.optional("device", hex16)?.unwrap_or(0);
+        let vendor = self.known("vendor", hex16)?.unwrap_or(0);
+        let device = self.known("device", hex16)?.unwrap_or(0);
         let identity = PciIdentity {
             vendor,
             device,
@@ -32,7 +46,7 @@ impl Element<'_> {
     /// outer half of the switch, 1 the inner.
     pub(super) fn broadcom_level(self, identity: PciIdentity, level: u16) -> Option<u8> {
         const BROADCOM: u16 = 0x1000;
-        let subsystem = |name| self.optional(name, hex16).ok().flatten();
+        let subsystem = |name| self.known(name, hex16).ok().flatten();
         let sub_vendor = subsystem("subsystem_vendor")?;
         let sub_device = subsystem("subsystem_device")?;
         if (identity.vendor, sub_vendor) != (BROADCOM, BROADCOM) {

@@ -56,7 +56,7 @@ struct Above {
 impl Facts {
     fn add_cpu(&mut self, cpu: Element<'_>) -> Result<(), NcclError> {
         let number = cpu.required("numaid", |text| text.parse::<i32>().ok())?;
-        let cpus = cpu.optional("affinity", element::cpu_mask)?;
+        let cpus = cpu.known("affinity", element::cpu_mask)?;
         // A virtual machine says -1, which is nothing said.
         let numa = u16::try_from(number).ok().map(NumaId::new);
         self.tree.numa.extend(numa.map(|id| NumaFacts {
@@ -150,7 +150,7 @@ impl Facts {
         for (name, kind) in assemble::kinds_of(gpu)? {
             for link in gpu.children(name) {
                 let lanes: u16 = link.required("count", |text| text.parse().ok())?;
-                let end = match link.optional("tclass", element::hex)? {
+                let end = match link.known("tclass", element::hex)? {
                     Some(NVSWITCH) => FabricEnd::LinkSwitch(0),
                     Some(PROCESSOR) => FabricEnd::Numa(numa.unwrap_or(NumaId::new(0))),
                     _ => FabricEnd::At(link.required("target", |text| text.parse().ok())?),
@@ -174,9 +174,9 @@ impl Facts {
 
 /// Who made a function and what it is, as far as the file says.
 fn identity(pci: Element<'_>) -> Result<Option<PciIdentity>, NcclError> {
-    let class = pci.optional("class", element::class)?;
-    let vendor = pci.optional("vendor", element::hex16)?.unwrap_or(0);
-    let device = pci.optional("device", element::hex16)?.unwrap_or(0);
+    let class = pci.known("class", element::class)?;
+    let vendor = pci.known("vendor", element::hex16)?.unwrap_or(0);
+    let device = pci.known("device", element::hex16)?.unwrap_or(0);
     Ok(class.map(|class| PciIdentity {
         vendor,
         device,

@@ -109,8 +109,8 @@ impl Processor {
     /// What a `cpu` element says of itself.
     pub(super) fn read(cpu: Element<'_>) -> Result<Self, NcclError> {
         let number = |text: &str| text.parse::<u32>().ok();
-        let family = cpu.optional("familyid", number)?.unwrap_or(0);
-        let model = cpu.optional("modelid", number)?.unwrap_or(0);
+        let family = cpu.known("familyid", number)?.unwrap_or(0);
+        let model = cpu.known("modelid", number)?.unwrap_or(0);
         let model = if family == 6 { model } else { 0 };
         let [architecture, vendor] =
             ["arch", "vendor"].map(|name| cpu.node.attribute(name).unwrap_or(""));
