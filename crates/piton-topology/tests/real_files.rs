@@ -156,3 +156,14 @@ fn a_virtual_machine_of_which_the_system_says_nothing_is_read() {
     assert_eq!(machine.devices().len(), 2);
     assert!(machine.numa()[0].cpus.is_empty());
 }
+
+#[test]
+fn a_controller_has_the_same_name_in_a_file_that_was_written_and_read() {
+    let read = nccl(&rccl("0000:a2:00.0", "gfx90a")).unwrap();
+    let names = |machine: &Machine| -> Vec<String> {
+        let nodes = machine.nodes().iter().map(|node| node.name.clone());
+        nodes.filter(|name| name.starts_with("NIC")).collect()
+    };
+    assert_eq!(names(&read), ["NIC0 mlx5_7"]);
+    assert_eq!(names(&nccl(&read.to_nccl_xml()).unwrap()), names(&read));
+}

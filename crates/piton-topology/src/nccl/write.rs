@@ -98,8 +98,7 @@ impl Writer<'_> {
 
     fn nic(&mut self, node: NodeId, indent: &str) {
         // Names are free of control characters; what XML would read otherwise is not in them either.
-        let name: String = self.machine.nodes()[node.index()]
-            .name
+        let name: String = own_name(&self.machine.nodes()[node.index()].name)
             .chars()
             .filter(|letter| !"<>&\"'".contains(*letter))
             .collect();
@@ -197,5 +196,19 @@ const fn speed(kind: LinkKind) -> &'static str {
         LinkKind::Pcie(PcieGeneration::Gen5) => "32.0 GT/s PCIe",
         LinkKind::Pcie(PcieGeneration::Gen6) => "64.0 GT/s PCIe",
         _ => "",
+    }
+}
+
+/// A controller's name without the number that whoever reads a file puts before it.
+fn own_name(name: &str) -> &str {
+    let Some(numbered) = name.strip_prefix("NIC") else {
+        return name;
+    };
+    let rest = numbered.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let is_numbered = rest.len() < numbered.len();
+    match rest.strip_prefix(' ') {
+        Some(own) if is_numbered => own,
+        None if is_numbered && rest.is_empty() => rest,
+        _ => name,
     }
 }
