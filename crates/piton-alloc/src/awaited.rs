@@ -6,6 +6,7 @@ use piton_suballoc::Domain;
 use piton_timeline::{Frontier, LaneId, Timepoint};
 
 use crate::books::Books;
+use crate::fragmentation::Pending;
 
 /// Places of lanes, and the pending bytes that they do not cover yet of those wanted.
 struct Gathered {
@@ -26,13 +27,13 @@ impl Gathered {
 
 impl Books {
     /// Places of lanes behind which `bytes` bytes are complete of what is pending now, or all of it if that is less: of the
-    /// lane with the most pending first, its oldest first.
-    pub(crate) fn awaited(&self, bytes: u64) -> Frontier {
+    /// lane with the most pending first, its oldest first. `pending` is what [`pending`](Self::pending) says.
+    pub(crate) fn awaited(&self, bytes: u64, pending: &[Pending]) -> Frontier {
         let mut gathered = Gathered {
             places: Frontier::new(),
             missing: bytes,
         };
-        let mut pending = self.pending();
+        let mut pending = pending.to_vec();
         pending.sort_by_key(|pending| Reverse(pending.bytes));
         for pending in pending {
             match pending.lane {

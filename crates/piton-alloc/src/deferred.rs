@@ -25,25 +25,6 @@ pub(crate) struct Deferred {
     /// By the number of its name, one more than an entry's place; 0, or anything at all, where there is none.
     places: Vec<u32>,
     bytes: u64,
-    /// Kept for its room.
-    asked: Slots,
-}
-
-/// A set of lanes' slots.
-#[derive(Debug, Default)]
-struct Slots(Vec<u64>);
-
-impl Slots {
-    /// Adds a slot; whether it was not there.
-    fn insert(&mut self, slot: u32) -> bool {
-        let (word, bit) = ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS));
-        if self.0.len() <= word {
-            self.0.resize(word + 1, 0);
-        }
-        let is_new = self.0[word] & bit == 0;
-        self.0[word] |= bit;
-        is_new
-    }
 }
 
 impl Deferred {
@@ -73,14 +54,13 @@ impl Deferred {
     }
 
     /// Asks every lane how far it is that some Chunk waits for.
-    fn ask_lanes(&mut self, timeline: &Timeline) {
-        self.asked.0.clear();
+    fn ask_lanes(&self, timeline: &Timeline) {
         let points = self.entries.iter().flat_map(|entry| entry.uses.points());
-        for point in points.filter(|point| !timeline.is_known_complete(**point)) {
-            if self.asked.insert(point.lane.index) {
-                timeline.refresh(point.lane);
-            }
-        }
+        let unknown = points.filter(|point| !timeline.is_known_complete(**point));
+        // A frontier has at most one point of a lane.
+        let latest: Frontier = unknown.copied().collect();
+        let lanes = latest.points().iter().map(|point| point.lane);
+        lanes.for_each(|lane| timeline.refresh(lane));
     }
 
     /// The entry of an extent.

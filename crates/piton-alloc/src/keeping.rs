@@ -23,8 +23,6 @@
 //! - Stamps still say who must wait, as in every lane's domain. So a wrong guess about who is alone costs memory and
 //!   never order.
 
-use std::sync::Arc;
-
 use piton_suballoc::{Domain, Extent, ExtentState};
 use piton_timeline::{LaneId, Timepoint};
 
@@ -65,9 +63,14 @@ impl Books {
 
     /// Gives up what is known complete of the memory that a lane had to itself in a region, and what waits for nothing.
     fn share(&mut self, lane: LaneId, region: Region) {
-        let slot = self.slots.meet(lane, &self.timeline);
-        let done = slot.and_then(|slot| slot.done()).unwrap_or(0);
+        let done = self.known_done(lane);
         self.give_up_to(lane, region, done);
+    }
+
+    /// How far a lane is known to be; at least 0, which waits for nothing.
+    fn known_done(&mut self, lane: LaneId) -> u64 {
+        let slot = self.slots.meet(lane, &self.timeline);
+        slot.and_then(|slot| slot.done()).unwrap_or(0)
     }
 
     fn give_up_to(&mut self, lane: LaneId, region: Region, done: u64) {
@@ -171,13 +174,12 @@ impl Books {
         let Some((lane, domain)) = self.sole_domain(region) else {
             return;
         };
-        let seq = self.index.domain_usage(domain).newest;
-        self.timeline.is_complete(Timepoint { lane, seq });
+        self.timeline.refresh(lane);
         self.index.move_all(region.shared(), domain);
         // A Block that has become whole by that, and that nobody uses any more, is idle.
         if let Some(wholes) = self.domain_of_wholes(lane) {
-            let timeline = Arc::clone(&self.timeline);
-            self.release_complete(lane, wholes, |point| timeline.is_complete(point));
+            let done = self.known_done(lane);
+            self.release_complete(lane, wholes, |point| point.seq <= done);
         }
     }
 

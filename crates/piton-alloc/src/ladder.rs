@@ -187,9 +187,10 @@ impl DevicePool {
         let books = self.books.lock();
         let stats = books.stats();
         let free = books.fragmentation(&self.placement);
+        let rounded = request.bytes.next_multiple_of(self.settings.unit);
         AllocError::FullNow(Box::new(FullNow {
             requested: request.bytes,
-            rounded: request.bytes.next_multiple_of(self.settings.unit),
+            rounded,
             held: stats.held_bytes,
             live: stats.live_bytes,
             padding: stats.padding_bytes,
@@ -197,8 +198,8 @@ impl DevicePool {
             largest_hole: free.largest_hole,
             stealable: free.stealable,
             pending: stats.pending_bytes,
+            frees_at: books.awaited(rounded, &free.pending),
             pending_on: free.pending,
-            frees_at: books.awaited(request.bytes.next_multiple_of(self.settings.unit)),
             in_transit: stats.in_transit_bytes,
             suspended: stats.suspended_bytes,
             limit: self.settings.limit,

@@ -8,8 +8,8 @@ mod source;
 
 use bench::{BLOCK, Bench, KIB, config};
 use piton_alloc::{
-    AllocError, Allocation, BlockSource, ChunkState, CrossLane, ExactBlocks, FreeErrorKind,
-    FullNow, MemoryEventKind, MemoryPoolConfig, Pending, PoolLimit, Request,
+    AllocError, Allocation, BlockSource, ChunkState, CrossLane, FreeErrorKind, FullNow,
+    MemoryEventKind, MemoryPoolConfig, Pending, PoolLimit, Request,
 };
 use piton_driver::DevicePtr;
 use piton_timeline::Frontier;
@@ -227,78 +227,6 @@ fn idle_blocks_are_given_back_before_the_pool_exceeds_its_peak() {
         (4 * BLOCK, 4 * BLOCK)
     );
     bench.pool.check().unwrap();
-}
-
-#[test]
-fn large_requests_get_blocks_of_their_size() {
-    let exact = MemoryPoolConfig {
-        exact_blocks: ExactBlocks::From(2 * BLOCK),
-        growth_percent: 100,
-        ..config()
-    };
-    let bench = Bench::new(64 * BLOCK, exact);
-    let _large = bench.on(0, 10 * BLOCK + 1);
-    assert_eq!(bench.source.held(), 10 * BLOCK + GRANULE);
-    let _filler = bench.on(0, GRANULE);
-    let _small = bench.on(0, GRANULE);
-    assert_eq!(bench.source.held(), 2 * (10 * BLOCK + GRANULE));
-}
-
-/// Eight sequences that grow step by step, each by a larger piece of memory for the one before, on a lane of which nothing
-/// is seen to end; the most held over the most live.
-fn held_for_sequences_that_grow(exact_blocks: ExactBlocks) -> u64 {
-    let growing = MemoryPoolConfig {
-        exact_blocks,
-        growth_percent: 2,
-        ..config()
-    };
-    let mut bench = Bench::new(4096 * BLOCK, growing);
-    let mut sequences: Vec<Allocation> = (0..8).map(|_| bench.on(0, BLOCK)).collect();
-    for step in 1..64 {
-        for sequence in &mut sequences {
-            let longer = bench.on(0, BLOCK + step * BLOCK / 8);
-            let shorter = std::mem::replace(sequence, longer);
-            let last = bench.work(0);
-            bench.free(shorter, [last]);
-        }
-    }
-    let stats = bench.pool.stats();
-    stats.peak_held_bytes / stats.peak_live_bytes
-}
-
-#[test]
-fn large_requests_share_blocks_while_a_pile_of_smaller_ones_is_pending() {
-    let held = held_for_sequences_that_grow;
-    assert!(held(ExactBlocks::Automatic) <= 4);
-    assert!(
-        held(ExactBlocks::From(BLOCK)) > 20,
-        "exact ones are no other's"
-    );
-}
-
-#[test]
-fn large_requests_share_blocks_where_each_size_had_its_own_come_and_go() {
-    let calls = |exact_blocks| {
-        let automatic = MemoryPoolConfig {
-            exact_blocks,
-            growth_percent: 50,
-            ..config()
-        };
-        let bench = Bench::new(4096 * BLOCK, automatic);
-        let mut sequences: Vec<Allocation> = (0..8).map(|_| bench.on(0, BLOCK)).collect();
-        for step in 1..64 {
-            for sequence in &mut sequences {
-                let longer = bench.on(0, BLOCK + step * BLOCK / 8);
-                bench.free(std::mem::replace(sequence, longer), []);
-            }
-        }
-        bench.pool.stats().source_calls()
-    };
-    let (shared, exact) = (
-        calls(ExactBlocks::Automatic),
-        calls(ExactBlocks::From(BLOCK)),
-    );
-    assert!(4 * shared < exact, "{shared} calls, and {exact}");
 }
 
 #[test]

@@ -12,11 +12,9 @@ use piton::{
 use std::{
     future::Future,
     pin::pin,
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
+    task::{Context, Waker},
 };
-use support::{runtime, small_devices};
+use support::{executor::block_on, runtime, small_devices};
 
 const MIB: u64 = 1 << 20;
 /// Words of a buffer that fits only once all that was freed before is one.
@@ -106,14 +104,6 @@ fn movable<F: Future + Send>(future: F) -> F {
     future
 }
 
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 #[test]
 fn a_future_holds_no_thread_until_work_lets_memory_go() {
     let runtime = runtime(small_devices(1));
@@ -122,18 +112,16 @@ fn a_future_holds_no_thread_until_work_lets_memory_go() {
     let held = device.semaphore(0).unwrap();
     stream.wait_semaphore(&held, 1).unwrap();
     let kept = fill_up(&stream);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
     drop(stream.allocate_async::<u32>(LARGE));
     let mut large = pin!(movable(stream.allocate_async::<u32>(LARGE)));
-    assert!(large.as_mut().poll(&mut context).is_pending());
+    assert!(
+        large
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
     held.signal(1).unwrap();
-    let large = loop {
-        match large.as_mut().poll(&mut context) {
-            Poll::Ready(large) => break large.unwrap(),
-            Poll::Pending => thread::park(),
-        }
-    };
+    let large = block_on(large).unwrap();
     assert_eq!(large.len(), LARGE);
     assert!(stream.read(&kept).unwrap().iter().all(|word| *word == 2));
 }

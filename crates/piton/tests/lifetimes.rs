@@ -12,33 +12,9 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Wake, Waker},
 };
-use support::{check, runtime, small_devices};
-
-/// The smallest executor: polls when woken.
-struct Thread(std::thread::Thread, AtomicBool);
-
-impl Wake for Thread {
-    fn wake(self: Arc<Self>) {
-        self.1.store(true, Ordering::SeqCst);
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let thread = Arc::new(Thread(std::thread::current(), AtomicBool::new(true)));
-    let waker = Waker::from(Arc::clone(&thread));
-    loop {
-        if thread.1.swap(false, Ordering::SeqCst)
-            && let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker))
-        {
-            return output;
-        }
-        std::thread::park();
-    }
-}
+use support::{check, executor::block_on, runtime, small_devices};
 
 #[test]
 fn a_copy_is_awaited_without_any_particular_executor() {

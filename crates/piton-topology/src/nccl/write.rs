@@ -206,9 +206,6 @@ fn own_name(name: &str) -> &str {
     };
     let rest = numbered.trim_start_matches(|letter: char| letter.is_ascii_digit());
     let is_numbered = rest.len() < numbered.len();
-    match rest.strip_prefix(' ') {
-        Some(own) if is_numbered => own,
-        None if is_numbered && rest.is_empty() => rest,
-        _ => name,
-    }
+    let own = rest.strip_prefix(' ').or(rest.is_empty().then_some(rest));
+    own.filter(|_| is_numbered).unwrap_or(name)
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 pub(crate) mod copies;
+pub(crate) mod executor;
 
 use piton::{
     Device, Devices, Runtime, RuntimeConfig, SanitizerConfig,

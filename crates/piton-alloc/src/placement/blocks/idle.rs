@@ -82,7 +82,7 @@ impl Books {
         blocks.min_by_key(|block| block.bytes)
     }
 
-    /// Memory of a Block that is free as a whole, however large it is.
+    /// Memory of the Block at an offset, if that is free as a whole, however large it is.
     pub(crate) fn take_of_block(
         &mut self,
         offset: u64,
@@ -98,10 +98,10 @@ impl Books {
 
     /// Memory of any idle Block: nothing else is left.
     pub(crate) fn take_idle(&mut self, request: &Request, region: Region) -> Option<Allocation> {
-        let (bytes, align) = (request.bytes, request.align);
-        let block = self.index.peek(Region::IDLE, bytes, align)?;
-        let chunk = self.index.break_into(block.id, bytes, align)?;
-        self.issue(chunk, request, region, Frontier::new(), Frontier::new())
+        let idle = self
+            .index
+            .peek(Region::IDLE, request.bytes, request.align)?;
+        self.take_of_block(idle.offset, request, region)
     }
 
     /// Whether the source should be asked for as little as can be: the program lives on what it reserved, or Blocks go back
