@@ -205,6 +205,11 @@ impl DeviceCore {
         [&self.copy_in, &self.copy_out, &self.copy_peer]
     }
 
+    /// All that queues take turns on.
+    pub(crate) fn resources(&self) -> impl Iterator<Item = &Resource<Arc<QueueCore>>> {
+        self.hardware.iter().chain(self.copy_engines())
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }

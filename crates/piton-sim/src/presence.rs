@@ -3,9 +3,9 @@
 //! Queues hold the machine they run on, and the machine, its engine and its counters hold queues that are ready or wait.
 //! Work that will end lets go by itself. What will not is let go of when the last handle outside is gone, since then
 //! nobody can submit, signal or drive any more: queues that wait for a value in memory fail once nothing runs that could
-//! write it; in virtual time, where only waiting runs anything, what is ready is dropped.
+//! write it; in virtual time, where only waiting runs anything, what has not ended is dropped.
 
-use crate::machine::Machine;
+use crate::machine::{DeviceCore, Machine};
 use piton_sync::atomic::Ordering;
 use std::{mem::ManuallyDrop, sync::Arc};
 
@@ -48,10 +48,27 @@ impl Machine {
     fn abandon(&self) {
         self.is_abandoned.store(true, Ordering::Release);
         if self.engine.is_virtual() {
-            drop(self.engine.take_ready());
-            drop(self.memory_waits.take_all());
+            self.drop_rest();
         } else {
             self.settle_if_abandoned();
+        }
+    }
+
+    /// Drops what is under way in virtual time. Queues wait for each other and for their turns, so lists of them, and what is in
+    /// their rings, may hold them in a circle.
+    fn drop_rest(&self) {
+        let queues: Vec<_> = self.live_queues().collect();
+        drop(self.engine.take_ready());
+        drop(self.memory_waits.take_all());
+        for resource in self.devices.iter().flat_map(DeviceCore::resources) {
+            drop(resource.take_waiting());
+        }
+        for queue in &queues {
+            // SAFETY: a queue is run by whoever waits, and that takes a handle; no handle is left, and none can be had any more.
+            #[expect(unsafe_code, reason = "gives up queues that nobody runs")]
+            unsafe {
+                queue.drop_rest();
+            }
         }
     }
 

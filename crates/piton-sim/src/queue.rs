@@ -330,16 +330,35 @@ impl QueueCore {
     }
 }
 
-impl Drop for QueueCore {
-    fn drop(&mut self) {
-        for position in self.progress.reached() + 1..=self.ring.submitted() {
-            // SAFETY: nobody is left who could own the front. Whoever takes a command out and has not ended it
-            // holds the queue, so what has not ended is in the ring.
-            #[expect(unsafe_code, reason = "what is left in the ring is dropped here")]
-            let entry = unsafe { self.ring.take(position) };
-            shield::discard(entry);
+impl QueueCore {
+    /// Drops what has not ended, as if it had, and whoever waits for it.
+    ///
+    /// # Safety
+    /// Nobody runs the queue, now or later: whoever takes a command out and has not ended it runs it, so what has not ended is
+    /// in the ring.
+    #[expect(unsafe_code, reason = "takes what is left out of the ring")]
+    pub(crate) unsafe fn drop_rest(&self) {
+        // It knows what it waited for, and that may know this queue.
+        let _was_stalled = self.stall.end_any();
+        let (reached, submitted) = (self.progress.reached(), self.ring.submitted());
+        if reached < submitted {
+            shield::discard(self.progress.advance(submitted));
+        }
+        for position in reached + 1..=submitted {
+            // SAFETY: the caller's promise, and the counter is past the position.
+            shield::discard(unsafe { self.ring.take(position) });
         }
         shield::discard(self.replay.take());
+    }
+}
+
+impl Drop for QueueCore {
+    fn drop(&mut self) {
+        // SAFETY: nobody is left who could run it.
+        #[expect(unsafe_code, reason = "what is left in the ring is dropped here")]
+        unsafe {
+            self.drop_rest();
+        }
         shield::discard(std::mem::take(&mut self.producer.get_mut().kept));
     }
 }
