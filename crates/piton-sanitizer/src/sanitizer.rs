@@ -331,9 +331,12 @@ impl Sanitizer {
 
 /// Calls a listener. Its panic ends here: who tells of a command that was taken has yet to note what the command uses.
 fn tell(listener: &Listener, report: &Report) {
-    if let Err(thrown) = catch_unwind(AssertUnwindSafe(|| listener(report))) {
-        // Dropping it may panic in its turn.
-        Box::leak(thrown);
+    let Err(thrown) = catch_unwind(AssertUnwindSafe(|| listener(report))) else {
+        return;
+    };
+    // What it threw is the program's too, and dropping it may panic in its turn.
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(thrown))) {
+        Box::leak(second);
     }
 }
 

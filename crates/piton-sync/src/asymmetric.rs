@@ -12,14 +12,17 @@
 //!
 //! # Guarantee
 //! [`light_fence`] in one thread and [`heavy_fence`] in another, where it answers `true`, order accesses around them as two
-//! sequentially consistent fences do. That is what they are in models: what the system does is not in any language's
+//! sequentially consistent fences do. That is what they are in models and under Miri: what the system does is not in any language's
 //! memory model, and is the system's to keep.
 
-use std::sync::atomic::{Ordering, compiler_fence};
+use std::sync::atomic::{Ordering, compiler_fence, fence};
 
 /// The frequent one's fence: costs nothing but what the compiler may not do.
 #[inline]
 pub fn light_fence() {
+    if cfg!(miri) {
+        fence(Ordering::SeqCst);
+    }
     compiler_fence(Ordering::SeqCst);
 }
 
@@ -34,6 +37,10 @@ pub fn heavy_fence() -> bool {
 
 #[cfg(target_os = "linux")]
 fn barrier() -> bool {
+    if cfg!(miri) {
+        fence(Ordering::SeqCst);
+        return true;
+    }
     use rustix::thread::{MembarrierCommand, membarrier};
     let barrier = || membarrier(MembarrierCommand::PrivateExpedited).is_ok();
     // A process says once that it will ask; a fork has to say it anew.

@@ -233,7 +233,12 @@ unsafe impl HostMemory for FakeDevice {
         }
         assert!(bytes > 0);
         let prot = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let unreserved = if cfg!(miri) {
+            MapFlags::empty()
+        } else {
+            MapFlags::NORESERVE
+        };
+        let flags = MapFlags::PRIVATE | unreserved;
         // SAFETY: without MAP_FIXED the system picks a range that nothing uses.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, prot, flags) };
         let start = NonNull::new(start.unwrap().cast::<u8>()).unwrap();
