@@ -23,6 +23,7 @@ use crate::{
     ready::Ready,
     runner::{Awaited, Runner},
     shield,
+    tally::Bell,
 };
 use calls::Calls;
 use of_process::OfProcess;
@@ -67,6 +68,8 @@ struct Shared<T = Arc<QueueCore>> {
     work: Condvar,
     /// Waiting host threads sleep here.
     hosts: Condvar,
+    /// Owners of launches sleep here until their guests have left.
+    guests_left: Bell,
     pending: CachePadded<AtomicUsize>,
     /// Threads that could be woken for what is pending.
     resting: AtomicUsize,
@@ -382,7 +385,7 @@ impl Shared {
         match work {
             Work::Blocks(offer) => {
                 self.share();
-                offer.take_part();
+                offer.take_part(&self.guests_left);
             }
             Work::Queue(queue) => {
                 execute::run_slice(&queue, runner);

@@ -12,7 +12,12 @@
 //! that is said to have started has.
 
 use crate::{
-    block::Block, claims::Claims, device::SimDevice, kernel::SimKernel, shield, tally::BlockTally,
+    block::Block,
+    claims::Claims,
+    device::SimDevice,
+    kernel::SimKernel,
+    shield,
+    tally::{Bell, BlockTally},
 };
 use piton_driver::{ErrorKind, Fault, Grid};
 use piton_sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -90,14 +95,14 @@ impl<'a> GridJob<'a> {
         self.tally.enter();
     }
 
-    /// It is done.
-    pub(crate) fn leave(&self) {
-        self.tally.leave();
+    /// It is done. The launch may be gone when this returns.
+    pub(crate) fn leave(&self, bell: &Bell) {
+        self.tally.leave(bell);
     }
 
     /// Waits for the blocks that other threads still run; returns the first failure. The launch is not on offer.
-    pub(crate) fn finish(&self) -> Result<(), ErrorKind> {
-        self.tally.wait()
+    pub(crate) fn finish(&self, bell: &Bell) -> Result<(), ErrorKind> {
+        self.tally.wait(bell)
     }
 
     /// Runs a block, unless the launch is aborted. The first always runs: the launch has started.

@@ -4,17 +4,23 @@
 //! | word | written by | order |
 //! |---|---|---|
 //! | `next` | [`claim`](BlockTally::claim), by `fetch_add`: each number is handed out once; [`fail`](BlockTally::fail), by `fetch_max` to the end | Relaxed: it orders nothing |
-//! | `failure`, `guests` | under their lock, which the owner sleeps under in [`wait`](BlockTally::wait) | the lock |
+//! | `failure` | whoever claimed a block that failed, under its lock | the lock |
+//! | `guests` up | [`enter`](BlockTally::enter), under a lock that the owner takes before it waits | Relaxed |
+//! | `guests` down | [`leave`](BlockTally::leave), a guest's last look at the tally | Release; pairs with the Acquire load in [`wait`](BlockTally::wait) |
+//! | `ASLEEP` in `guests` | the owner, under the [`Bell`]'s lock, before it looks at the number a last time and sleeps there | Relaxed: `leave` finds it or has been seen |
 //!
 //! The tally lies on the owner's stack. A *guest*, a thread that helps, is counted before it gets to see the launch and
 //! until it is done with it. A thread that claims a block runs it before it claims another or leaves; so when the owner
-//! has found no block left to claim, and no guest is left, every block has ended, and the lock has handed over what the
-//! guests wrote.
+//! has found no block left to claim, and no guest is left, every block has ended, and the owner sees what the guests wrote.
+//!
+//! Guests are no number under a lock: whoever unlocks one may still look at it when the next has it already
+//! (parking_lot sees to sleepers after it has let go), and by then the owner may have gone. So a guest leaves by one
+//! read-modify-write, which also tells whether the owner sleeps, and rings a bell that is not the tally's.
 
 use piton_driver::ErrorKind;
 use piton_sync::{
     Condvar, Mutex,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
     hint,
 };
 
@@ -24,19 +30,33 @@ const LOOKS: u32 = 64;
 #[cfg(loom)]
 const LOOKS: u32 = 0;
 
+/// In `guests`: the owner sleeps until there are none.
+const ASLEEP: u32 = 1;
+/// In `guests`: one of them.
+const GUEST: u32 = 2;
+
+/// Where owners sleep until their guests have left. It outlives every launch.
+#[derive(Debug, Default)]
+pub(crate) struct Bell {
+    lock: Mutex<()>,
+    rung: Condvar,
+}
+
+impl Bell {
+    fn ring(&self) {
+        let held = self.lock.lock();
+        self.rung.notify_all();
+        drop(held);
+    }
+}
+
 /// The blocks of one launch.
 #[derive(Debug)]
 pub(crate) struct BlockTally {
     blocks: u64,
     next: AtomicU64,
-    kept: Mutex<Kept>,
-    none_left: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Kept {
-    failure: Option<ErrorKind>,
-    guests: u32,
+    failure: Mutex<Option<ErrorKind>>,
+    guests: AtomicU32,
 }
 
 impl BlockTally {
@@ -44,8 +64,8 @@ impl BlockTally {
         Self {
             blocks,
             next: AtomicU64::new(0),
-            kept: Mutex::new(Kept::default()),
-            none_left: Condvar::new(),
+            failure: Mutex::new(None),
+            guests: AtomicU32::new(0),
         }
     }
 
@@ -63,40 +83,40 @@ impl BlockTally {
 
     /// A claimed block has failed, or is not run: those that nobody has claimed need not run either.
     pub(crate) fn fail(&self, kind: ErrorKind) {
-        self.kept.lock().failure.get_or_insert(kind);
+        self.failure.lock().get_or_insert(kind);
         self.next.fetch_max(self.blocks, Ordering::Relaxed);
     }
 
     /// A guest is about to help. Called where the owner cannot have left: before the launch is withdrawn.
     pub(crate) fn enter(&self) {
-        self.kept.lock().guests += 1;
+        self.guests.fetch_add(GUEST, Ordering::Relaxed);
     }
 
-    /// The guest is done with the launch, and does not look at it again.
-    pub(crate) fn leave(&self) {
-        let mut kept = self.kept.lock();
-        kept.guests -= 1;
-        if kept.guests == 0 {
-            self.none_left.notify_all();
+    /// The guest is done with the launch, and does not look at it again. The owner sleeps at `bell`, if it does.
+    pub(crate) fn leave(&self, bell: &Bell) {
+        let before = self.guests.fetch_sub(GUEST, Ordering::Release);
+        // From here on the tally may be gone.
+        if before == GUEST | ASLEEP {
+            bell.ring();
         }
     }
 
-    /// Waits until every guest has left; returns the first failure. The owner calls it when no block is left to claim
+    /// Waits until every guest has left; returns the first failure. The owner calls it once, when no block is left to claim
     /// and no guest can enter any more.
-    pub(crate) fn wait(&self) -> Result<(), ErrorKind> {
-        let mut kept = self.kept.lock();
-        for _ in 0..LOOKS {
-            if kept.guests == 0 {
-                break;
-            }
-            drop(kept);
+    pub(crate) fn wait(&self, bell: &Bell) -> Result<(), ErrorKind> {
+        let is_alone = || self.guests.load(Ordering::Acquire) < GUEST;
+        let comes_to_be = || {
             hint::spin_loop();
-            kept = self.kept.lock();
+            is_alone()
+        };
+        if !is_alone() && !(0..LOOKS).any(|_| comes_to_be()) {
+            let mut asleep = bell.lock.lock();
+            self.guests.fetch_or(ASLEEP, Ordering::Relaxed);
+            while !is_alone() {
+                bell.rung.wait(&mut asleep);
+            }
         }
-        while kept.guests > 0 {
-            self.none_left.wait(&mut kept);
-        }
-        kept.failure.map_or(Ok(()), Err)
+        self.failure.lock().map_or(Ok(()), Err)
     }
 }
 
@@ -109,6 +129,7 @@ mod loom_tests {
 
     struct Launch {
         tally: BlockTally,
+        bell: Bell,
         memory: [UnsafeCell<u32>; 2],
     }
 
@@ -131,21 +152,22 @@ mod loom_tests {
         model(|| {
             let launch = Arc::new(Launch {
                 tally: BlockTally::new(2),
+                bell: Bell::default(),
                 memory: [UnsafeCell::new(0), UnsafeCell::new(0)],
             });
             let other = Arc::clone(&launch);
             launch.tally.enter();
             let participant = thread::spawn(move || {
                 take_part(&other);
-                other.tally.leave();
+                other.tally.leave(&other.bell);
             });
             take_part(&launch);
-            launch.tally.wait().unwrap();
+            launch.tally.wait(&launch.bell).unwrap();
             for cell in &launch.memory {
                 // SAFETY: all blocks have ended.
                 cell.with(|word| assert_eq!(unsafe { *word }, 1));
             }
-            assert_eq!(launch.tally.kept.lock().guests, 0);
+            assert!(launch.tally.guests.load(Ordering::Relaxed) < GUEST);
             participant.join().unwrap();
         });
     }

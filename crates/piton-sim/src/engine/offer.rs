@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "a launch on another thread's stack")]
 
 use super::{Engine, Shared, State};
-use crate::grid::GridJob;
+use crate::{grid::GridJob, tally::Bell};
 use piton_driver::ErrorKind;
 use piton_sync::atomic::Ordering;
 use std::ptr::NonNull;
@@ -41,11 +41,11 @@ impl Offer {
     }
 
     /// Runs blocks as a guest, and leaves.
-    pub(super) fn take_part(self) {
+    pub(super) fn take_part(self, guests_left: &Bell) {
         // SAFETY: a guest, so the owner stays until `leave`, which is the last use.
         let job = unsafe { self.0.as_ref() };
         job.take_part();
-        job.leave();
+        job.leave(guests_left);
     }
 }
 
@@ -82,6 +82,6 @@ impl Engine {
         self.shared.offer(job);
         job.take_part();
         self.shared.withdraw(job);
-        job.finish()
+        job.finish(&self.shared.guests_left)
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     config::ClockMode,
     idle::{Rest, Spinners},
     ready::Ready,
+    tally::Bell,
 };
 use piton_driver::WaitOutcome;
 use piton_sync::{
@@ -60,6 +61,7 @@ impl<T> Shared<T> {
             })),
             work: Condvar::new(),
             hosts: Condvar::new(),
+            guests_left: Bell::default(),
             pending: CachePadded::new(AtomicUsize::new(0)),
             resting: AtomicUsize::new(0),
             unannounced: AtomicU32::new(0),
