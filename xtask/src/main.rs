@@ -24,6 +24,7 @@ mod loom;
 mod mutants;
 mod ptx;
 mod report;
+mod sanitize;
 mod tally;
 mod test;
 mod tidy;
@@ -69,6 +70,8 @@ enum Command {
     Ptx(ptx::Options),
     /// Break the code on purpose, one kept patch at a time, and expect its test to fail
     Mutants(mutants::Options),
+    /// Run tests under a tool that watches each access (the nightly toolchain's); no part of `ci`
+    Sanitize(sanitize::Options),
     /// Run a short `piton demo` and look at its result
     Demo,
     /// Count the unsafe code, file by file
@@ -90,6 +93,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Conformance(options) => conformance::run(&workspace, options),
         Command::Ptx(options) => ptx::run(&workspace, options),
         Command::Mutants(options) => mutants::run(&workspace, options),
+        Command::Sanitize(options) => sanitize::run(&workspace, options),
         Command::Demo => demo::run(&workspace),
         Command::UnsafeInventory(options) => unsafe_inventory::run(&workspace, options),
     }?;

@@ -6,7 +6,9 @@
 //! which it got.
 //!
 //! Locks do not poison: a panic under a lock leaves the data as the panicking code left it, so piton calls
-//! no user code (kernels, host functions, wakers) under a lock.
+//! no user code (kernels, host functions, wakers) under a lock. Who unlocks a [`Mutex`] may look at it once more when another
+//! thread has it already, so memory that holds one lives until the unlocking has returned: as in an `Arc` that the thread has,
+//! and not on a stack that the next thread gives up.
 //!
 //! | I want to … | take |
 //! |---|---|
