@@ -50,6 +50,7 @@
 //! # Not here
 //! Opening devices, choosing drivers, reading configuration: the facade.
 
+mod admitted;
 mod arguments;
 mod context;
 mod copy;
@@ -58,6 +59,7 @@ mod device_memory;
 mod error;
 mod graph;
 mod host_view;
+mod landing;
 mod launch;
 mod lent;
 mod memory_value;

@@ -1,7 +1,7 @@
 //! Copies from and to ordinary memory, which a device cannot reach by itself.
 //!
-//! The bytes go through a ring of page-locked chunks; how is in [`staged`](crate::staged). Here is what callers see, and where
-//! the bytes that come from a device go.
+//! The bytes go through a ring of page-locked chunks, or straight where the copying thread does the device's half too; how is in
+//! [`staged`](crate::staged). Here is what callers see.
 
 #![expect(
     unsafe_code,
@@ -15,16 +15,12 @@ use crate::{
     stream::{Use, size_in_bytes},
 };
 use bytemuck::Pod;
-use piton_copy::copy_streaming;
 use piton_pinned::StagedDirection;
-
-/// Bytes that a read leaves in the caches; what follows them would only push out what lies there.
-const CACHED_BYTES: usize = 4 << 20;
 
 impl Stream {
     /// Copies ordinary memory to the device, through page-locked memory of the pool. `src` is free again when
     /// the call returns; the copy runs in stream order. Blocks while the device is 16 MiB behind. A simulated device's half of
-    /// the copy may be carried out by the calling thread ([`StagedWay`](piton_pinned::StagedWay)).
+    /// the copy may be carried out by the calling thread, and then needs no page-locked memory ([`StagedWay`](piton_pinned::StagedWay)).
     ///
     /// # Errors
     /// [`LengthMismatch`](BufferError::LengthMismatch), [`OtherDevice`](BufferError::OtherDevice),
@@ -74,8 +70,8 @@ impl Stream {
             elements,
             element_bytes,
         })?;
-        let mut landed = Vec::with_capacity(len);
-        self.read_parts(src, len, |part| landed.extend_from_slice(part))?;
+        let mut landed = bytemuck::zeroed_vec(len);
+        self.read_into(src, &mut landed)?;
         Ok(landed)
     }
 
@@ -92,35 +88,12 @@ impl Stream {
     ) -> Result<(), BufferError> {
         let src = src.into();
         check_lengths(src.len(), dst.len() as u64)?;
-        let len = dst.len();
-        let (mut room, mut landed) = (bytemuck::cast_slice_mut::<T, u8>(dst), 0);
-        self.read_parts(src, len, |part| {
-            let part = bytemuck::cast_slice::<T, u8>(part);
-            if let Some((now, later)) = std::mem::take(&mut room).split_at_mut_checked(part.len()) {
-                if landed < CACHED_BYTES {
-                    now.copy_from_slice(part);
-                } else {
-                    copy_streaming(now, part);
-                }
-                room = later;
-                landed += part.len();
-            }
-        })
-    }
-
-    /// Hands the elements to `land`, part by part, in order.
-    #[track_caller]
-    fn read_parts<T: Pod>(
-        &self,
-        src: DeviceSlice<'_, T>,
-        len: usize,
-        land: impl FnMut(&[T]),
-    ) -> Result<(), BufferError> {
         let uses = [Use::read(src.memory)];
         let ordered = self.order(&uses)?;
-        let mut staged = Staged::new::<T>(self, ordered.after(), (StagedDirection::ToHost, len));
+        let direction = (StagedDirection::ToHost, dst.len());
+        let mut staged = Staged::new::<T>(self, ordered.after(), direction);
         // SAFETY: as in `write`.
-        let read = unsafe { staged.read(src.ptr(), len, land) };
+        let read = unsafe { staged.read(src.ptr(), dst) };
         let last = staged.last;
         drop(staged);
         if let Some(last) = last {

@@ -8,6 +8,9 @@
 //!   core's cache. Where the stream cannot be held, because the device does its own work or still has some, the chunk
 //!   goes the other way. So a thread that finds the device busy leaves the chunk to it, and goes on.
 //!
+//! A copy in turn needs no chunk where the device takes ordinary memory as it is ([`Admitted`]): the one thread at work does the
+//! device's half *straight* from it or to it, sees its end, and goes on.
+//!
 //! The host looks at a chunk only when the device is done with it, so nothing is copied twice and no chunk waits for its turn
 //! longer than it must.
 //!
@@ -20,13 +23,15 @@
     reason = "submits copies whose ends its callers have checked and ordered"
 )]
 
-use crate::{BufferError, Stream, staged_pace::Pace};
+use crate::{BufferError, Stream, admitted::Admitted, landing::Landing, staged_pace::Pace};
 use bytemuck::Pod;
 use piton_copy::copy_cached;
 use piton_driver::{Command, DevicePtr};
 use piton_pinned::{Chunk, PinnedBlock, StagedDirection, StagedWay, StagingRing};
 use piton_stream::{Event, Hold};
+use piton_sync::thread;
 use piton_timeline::{Frontier, Timepoint};
+use std::ptr::NonNull;
 
 /// Bytes that a write has under way before it waits for the device.
 const WRITE_BYTES: usize = 16 << 20;
@@ -85,6 +90,19 @@ impl<'a, W> Staged<'a, W> {
         Ok(point)
     }
 
+    /// Has the device's copies name ordinary memory, where that may be of use: a single chunk is left to the device.
+    ///
+    /// # Safety
+    /// As for [`Admitted::new`].
+    unsafe fn admit(&self, start: NonNull<u8>, bytes: usize) -> Option<Admitted<'a>> {
+        if self.pace.is_short() {
+            return None;
+        }
+        let device = self.stream.context().device();
+        // SAFETY: the caller's promise.
+        unsafe { Admitted::new(&**device, start, bytes) }
+    }
+
     /// The stream, where the next chunk is to go in turn and can.
     fn hold(&mut self) -> Option<Hold<'a>> {
         if self.pace.way() == StagedWay::Overlapped {
@@ -114,11 +132,46 @@ impl<'a, W> Staged<'a, W> {
         Ok(())
     }
 
-    /// A chunk is about to be used anew: what used it before is over, and nobody's concern any more.
-    fn forget(&self, chunk: &PinnedBlock) {
+    /// Host memory is about to be used anew: what used it before is over, and nobody's concern any more.
+    fn forget(&self, start: NonNull<u8>, bytes: u64) {
         if let Some(sanitizer) = self.stream.raw().sanitizer() {
-            sanitizer.forget_host(chunk.as_ptr(), chunk.capacity());
+            sanitizer.forget_host(start, bytes);
         }
+    }
+
+    /// The stream, where the next part is to go straight and can: nothing is under way on it, and nothing would have to be waited
+    /// for.
+    fn hold_straight(&mut self, admitted: Option<&Admitted<'_>>) -> Option<Hold<'a>> {
+        admitted?;
+        let timeline = self.stream.context().streams.timeline();
+        let is_over = |frontier: &Frontier| frontier.is_complete(timeline);
+        self.after.iter().all(is_over).then(|| self.hold())?
+    }
+
+    /// Submits a copy between the device and admitted memory, carries it out, and returns when it has ended, however it did.
+    ///
+    /// # Safety
+    /// As for [`submit`](Self::submit).
+    #[track_caller]
+    unsafe fn carry_out(
+        &mut self,
+        hold: Hold<'_>,
+        (memory, bytes): (NonNull<u8>, u64),
+        command: &Command<'_>,
+    ) -> Result<(), BufferError> {
+        // SAFETY: the caller's promise.
+        let point = unsafe { self.submit(command)? };
+        hold.help(point);
+        let timeline = self.stream.context().streams.timeline();
+        let event = self.stream.raw().record();
+        let mut ended = event.synchronize();
+        // A wait that was refused has seen no end, and until then the memory is in use.
+        while !timeline.is_complete(point) {
+            thread::yield_now();
+            ended = event.synchronize();
+        }
+        self.forget(memory, bytes);
+        Ok(ended?)
     }
 }
 
@@ -133,13 +186,21 @@ impl Staged<'_, Event> {
         src: &[T],
     ) -> Result<(), BufferError> {
         let mut at = 0;
+        // SAFETY: it is borrowed for longer than this lives, and `carry_out` sees the end of each copy that names it.
+        let admitted = unsafe { self.admit(NonNull::from(src).cast(), size_of_val(src)) };
         for part in src.chunks(self.step) {
             let bytes: &[u8] = bytemuck::cast_slice(part);
+            let (to, length) = (dst.checked_add(at).unwrap_or(dst), bytes.len() as u64);
+            if let Some(hold) = self.hold_straight(admitted.as_ref()) {
+                // SAFETY: the caller's promise, for a part; the memory is admitted, and nobody writes it meanwhile.
+                unsafe { self.write_straight(hold, to, bytes)? };
+                at += length;
+                continue;
+            }
             let mut chunk = self.chunk()?;
             if let Some(room) = chunk.try_as_mut_slice()?.get_mut(..bytes.len()) {
                 copy_cached(room, bytes);
             }
-            let (to, length) = (dst.checked_add(at).unwrap_or(dst), bytes.len() as u64);
             let hold = self.hold();
             // SAFETY: the caller's promise, for a part; the chunk is as long, nobody uses it, and it goes back to its pool
             // behind the use recorded in it.
@@ -162,6 +223,30 @@ impl Staged<'_, Event> {
         Ok(())
     }
 
+    /// # Safety
+    /// As for [`write`](Self::write), of a part that is admitted.
+    #[track_caller]
+    unsafe fn write_straight(
+        &mut self,
+        hold: Hold<'_>,
+        dst: DevicePtr,
+        part: &[u8],
+    ) -> Result<(), BufferError> {
+        let (src, bytes) = (NonNull::from(part).cast(), part.len() as u64);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.carry_out(
+                hold,
+                (src, bytes),
+                &Command::CopyToDevice { dst, src, bytes },
+            )?;
+        }
+        if self.pace.has_passed(part.len()) {
+            self.pace.go_on();
+        }
+        Ok(())
+    }
+
     fn chunk(&mut self) -> Result<PinnedBlock, BufferError> {
         let is_over = |event: &Event| event.query().unwrap_or(false);
         let chunk = match self.ring.take(is_over)? {
@@ -171,33 +256,44 @@ impl Staged<'_, Event> {
                 chunk
             }
         };
-        self.forget(&chunk);
+        self.forget(chunk.as_ptr(), chunk.capacity());
         Ok(chunk)
     }
 }
 
 impl Staged<'_, Underway> {
-    /// Hands the elements to `land`, part by part, in order.
+    /// Fills `dst` from its start on.
     ///
     /// # Safety
-    /// `src` is live device memory of `len` elements until the copies have ended that were submitted, and conflicting uses
+    /// `src` is live device memory for all of `dst` until the copies have ended that were submitted, and conflicting uses
     /// are ordered with the stream.
     #[track_caller]
     pub(crate) unsafe fn read<T: Pod>(
         &mut self,
         src: DevicePtr,
-        len: usize,
-        mut land: impl FnMut(&[T]),
+        dst: &mut [T],
     ) -> Result<(), BufferError> {
-        let (mut at, mut free) = (0, None);
-        for start in (0..len).step_by(self.step) {
-            let length = self.step.min(len - start) * size_of::<T>();
+        let room: &mut [u8] = bytemuck::cast_slice_mut(dst);
+        let (whole, step) = (room.len(), self.step * size_of::<T>());
+        // SAFETY: it is borrowed for longer than this lives, and `carry_out` sees the end of each copy that names it.
+        let admitted = unsafe { self.admit(NonNull::from(&mut *room).cast(), whole) };
+        let (mut landing, mut free) = (Landing::new(room), None);
+        for at in (0..whole).step_by(step.max(1)) {
+            let (from, length) = (
+                src.checked_add(at as u64).unwrap_or(src),
+                step.min(whole - at),
+            );
+            if let Some(hold) = self.hold_straight(admitted.as_ref()) {
+                free = self.land_all(&mut landing)?.or(free);
+                // SAFETY: the caller's promise, for a part; the memory is admitted, and nobody uses it meanwhile.
+                unsafe { self.read_straight(hold, (from, length), &mut landing)? };
+                continue;
+            }
             let mut chunk = match free.take() {
                 Some(chunk) => chunk,
-                None => self.chunk(&mut land)?,
+                None => self.chunk(&mut landing)?,
             };
-            self.forget(&chunk);
-            let from = src.checked_add(at).unwrap_or(src);
+            self.forget(chunk.as_ptr(), chunk.capacity());
             let hold = self.hold();
             let is_here = hold.is_some();
             // SAFETY: as in `write`.
@@ -211,39 +307,57 @@ impl Staged<'_, Underway> {
             chunk.record_write(point);
             let event = self.stream.raw().record();
             self.ring.put(chunk, Underway { event, length });
-            at += length as u64;
-            self.go_on(hold, point, start + self.step >= len)?;
+            self.go_on(hold, point, at + length >= whole)?;
             let has_passed = self.pace.has_passed(length);
             // What was submitted before is over where the stream could be held, and so, most likely, is this.
             if is_here || has_passed {
-                free = self.land_all(&mut land)?;
+                free = self.land_all(&mut landing)?;
             }
             if has_passed {
                 self.pace.go_on();
             }
         }
-        self.land_all(&mut land)?;
+        self.land_all(&mut landing)?;
+        Ok(())
+    }
+
+    /// # Safety
+    /// As for [`read`](Self::read), of a part whose room is admitted and next.
+    #[track_caller]
+    unsafe fn read_straight(
+        &mut self,
+        hold: Hold<'_>,
+        (src, length): (DevicePtr, usize),
+        landing: &mut Landing<'_>,
+    ) -> Result<(), BufferError> {
+        let bytes = length as u64;
+        if let Some(dst) = landing.next(length) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.carry_out(hold, (dst, bytes), &Command::CopyToHost { dst, src, bytes })?;
+            }
+        }
+        if self.pace.has_passed(length) {
+            self.pace.go_on();
+        }
         Ok(())
     }
 
     /// The next chunk, when what was in it has landed.
     #[track_caller]
-    fn chunk<T: Pod>(&mut self, land: &mut impl FnMut(&[T])) -> Result<PinnedBlock, BufferError> {
+    fn chunk(&mut self, landing: &mut Landing<'_>) -> Result<PinnedBlock, BufferError> {
         match self.ring.take(|_| false)? {
             Chunk::Free(chunk) => Ok(chunk),
-            Chunk::InUse(chunk, underway) => underway.land(chunk, land),
+            Chunk::InUse(chunk, underway) => underway.land(chunk, landing),
         }
     }
 
     /// Lands all that is under way. The chunk that landed last comes back.
     #[track_caller]
-    fn land_all<T: Pod>(
-        &mut self,
-        land: &mut impl FnMut(&[T]),
-    ) -> Result<Option<PinnedBlock>, BufferError> {
+    fn land_all(&mut self, landing: &mut Landing<'_>) -> Result<Option<PinnedBlock>, BufferError> {
         let mut free = None;
         while let Some(Chunk::InUse(chunk, underway)) = self.ring.take_oldest() {
-            free = Some(underway.land(chunk, land)?);
+            free = Some(underway.land(chunk, landing)?);
         }
         Ok(free)
     }
@@ -257,16 +371,15 @@ pub(crate) struct Underway {
 }
 
 impl Underway {
-    /// Waits for the part, and hands it on; the chunk is free then.
+    /// Waits for the part and lands it; the chunk is free then.
     #[track_caller]
-    fn land<T: Pod>(
+    fn land(
         self,
         chunk: PinnedBlock,
-        land: &mut impl FnMut(&[T]),
+        landing: &mut Landing<'_>,
     ) -> Result<PinnedBlock, BufferError> {
         self.event.synchronize()?;
-        let bytes = chunk.try_as_slice()?.get(..self.length).unwrap_or_default();
-        land(bytemuck::try_cast_slice(bytes).unwrap_or_default());
+        landing.land(chunk.try_as_slice()?.get(..self.length).unwrap_or_default());
         Ok(chunk)
     }
 }

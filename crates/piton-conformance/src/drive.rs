@@ -177,7 +177,7 @@ impl HostBuffer {
     }
 
     /// The same memory as kernels reach it, where they do.
-    fn on_device(&self) -> Option<DeviceBuffer> {
+    pub(crate) fn on_device(&self) -> Option<DeviceBuffer> {
         let start = self.device.host_memory()?.device_address(self.start())?;
         let bytes = (self.words * size_of::<u32>()) as u64;
         Some(DeviceBuffer::at_mapping(&self.device, start, bytes))
@@ -234,15 +234,45 @@ pub(crate) fn with_registered(
     body: impl FnOnce(&HostBuffer) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let host = host_memory(&**device)?;
-    let bytes = size_of_val(memory);
     let start = NonNull::from(&mut *memory).cast::<u8>();
     // SAFETY: the slice is valid and borrowed until this function returns; nothing else has registered it.
-    unsafe { host.register(start, bytes) }?;
-    let buffer = HostBuffer {
+    unsafe { host.register(start, size_of_val(memory)) }?;
+    let result = with_known(device, memory, body)?;
+    // SAFETY: registered above; no command names it any more.
+    unsafe { host.unregister(start) }?;
+    result
+}
+
+/// As [`with_registered`], with memory that copies may name though it is not locked; `false` where the device admits none.
+pub(crate) fn with_admitted(
+    device: &Arc<dyn Device>,
+    memory: &mut [u32],
+    body: impl FnOnce(&HostBuffer) -> Result<(), Failure>,
+) -> Result<bool, Failure> {
+    let host = host_memory(&**device)?;
+    let start = NonNull::from(&mut *memory).cast::<u8>();
+    // SAFETY: the slice is valid and borrowed until this function returns.
+    if !unsafe { host.admit(start, size_of_val(memory)) } {
+        return Ok(false);
+    }
+    let result = with_known(device, memory, body)?;
+    // SAFETY: admitted above; no command names it any more.
+    unsafe { host.dismiss(start) };
+    result.map(|()| true)
+}
+
+/// What `body` says of memory that the device knows, and which is not the buffer's to give back. Fails where commands are left that
+/// name it.
+fn with_known(
+    device: &Arc<dyn Device>,
+    memory: &mut [u32],
+    body: impl FnOnce(&HostBuffer) -> Result<(), Failure>,
+) -> Result<Result<(), Failure>, Failure> {
+    let mut buffer = HostBuffer {
         device: Arc::clone(device),
         allocation: Some(HostAllocation {
-            start,
-            bytes,
+            start: NonNull::from(&mut *memory).cast(),
+            bytes: size_of_val(memory),
             is_locked: true,
         }),
         words: memory.len(),
@@ -251,14 +281,17 @@ pub(crate) fn with_registered(
     let result = body(&buffer);
     ensure(
         buffer.users.have_ended(),
-        "commands on registered memory end",
+        "commands on the program's own memory end",
     )?;
-    // The buffer must not give back what it does not own.
-    let mut buffer = buffer;
     buffer.allocation = None;
-    // SAFETY: registered above; no command names it any more.
-    unsafe { host.unregister(start) }?;
-    result
+    Ok(result)
+}
+
+/// Whether the device admits memory that it allocated itself: it must not.
+pub(crate) fn admits_again(memory: &HostBuffer) -> Result<bool, Failure> {
+    let (start, (_, bytes)) = (memory.start(), memory.extent());
+    // SAFETY: the buffer owns it, and gives it back after this.
+    Ok(unsafe { host_memory(&*memory.device)?.admit(start, bytes) })
 }
 
 /// Unregisters memory that is not registered: must be refused.

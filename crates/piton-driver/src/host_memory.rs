@@ -93,6 +93,26 @@ pub unsafe trait HostMemory: Send + Sync {
     /// [`NotPageLocked`](crate::ErrorKind::NotPageLocked) if `start` is not the start of registered memory.
     unsafe fn unregister(&self, start: NonNull<u8>) -> Result<(), DriverError>;
 
+    /// Lets copies name memory that the program owns, as it is, until it is [dismissed](HostMemory::dismiss): no page is locked, and
+    /// kernels do not reach it. For a copy whose end its caller waits for. Does not block. `false` where copies need
+    /// page-locked memory, as those of most devices do, or may end without having moved anything, and where the device
+    /// knows some of the memory already: then nothing has changed.
+    ///
+    /// # Safety
+    /// `start..start + bytes` is valid host memory until it is dismissed.
+    unsafe fn admit(&self, start: NonNull<u8>, bytes: usize) -> bool {
+        let _ = (start, bytes);
+        false
+    }
+
+    /// Undoes [`admit`](HostMemory::admit).
+    ///
+    /// # Safety
+    /// `start` was admitted, and no command that has not ended names the memory.
+    unsafe fn dismiss(&self, start: NonNull<u8>) {
+        let _ = start;
+    }
+
     /// The address under which the device's kernels read and write this host memory where it is; none if they cannot, or if
     /// the memory is neither allocated here nor registered.
     fn device_address(&self, start: NonNull<u8>) -> Option<DevicePtr>;

@@ -5,7 +5,8 @@
 //! the chunk and the device's memory. Real devices carry their half out themselves, so the two *overlap*. Where the
 //! device's half is done by the host's cores, as a simulated device's is, there is a second way: the thread that has filled a
 //! chunk carries the device's half out as well, *in turn*, while the chunk lies in its core's cache. Then nobody is woken
-//! and no second core is needed, but nothing overlaps.
+//! and no second core is needed, but nothing overlaps. If the device takes ordinary memory for a copy that is carried out so, no chunk
+//! is needed either.
 //!
 //! Which of them is faster depends on the machine: how many cores there are, what they share, what else they do. So a pool
 //! measures it, in each direction, by the first copy that is long enough ([`StagingTrial`]). Until then, and where
@@ -30,7 +31,8 @@ const AGAIN: u32 = 64;
 pub enum StagedWay {
     /// The device copies one chunk while the host fills or empties another.
     Overlapped,
-    /// The thread that copies carries out both halves of a chunk, one after the other. Where the device does its own work, or
+    /// The thread that copies carries out both halves of a chunk, one after the other, or the device's alone and straight from or to
+    /// the ordinary memory, where the device takes that. Where the device does its own work, or
     /// has work already, it is as if this were [`Overlapped`](Self::Overlapped).
     #[default]
     InTurn,

@@ -5,7 +5,7 @@
 
 #![expect(unsafe_code, reason = "maps, locks and unmaps host pages")]
 
-use crate::{device::SimDevice, window::system};
+use crate::{config::Backing, device::SimDevice, window::system};
 use piton_driver::{
     Device, DeviceId, DevicePtr, DeviceRange, DriverError, ErrorKind, HostAllocation, HostMemory,
     HostMemoryOptions, Locking, Operation,
@@ -15,17 +15,26 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map::Entry},
     ptr::{self, NonNull},
 };
 
 const HOST_PAGE: usize = 4096;
 
+/// How memory came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Allocated,
+    Registered,
+    /// For copies alone, and not locked.
+    Admitted,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Region {
     bytes: usize,
-    is_registered: bool,
-    /// Who allocated or registered it: it is near that device.
+    kind: Kind,
+    /// Who made it known: it is near that device.
     home: DeviceId,
 }
 
@@ -47,7 +56,7 @@ impl HostRegions {
     pub(crate) fn resolve(&self, range: DeviceRange) -> Option<NonNull<u8>> {
         let start = usize::try_from(range.start.address()).ok()?;
         let bytes = usize::try_from(range.bytes).ok()?;
-        let is_known = self.covers(start, bytes);
+        let is_known = self.covers(start, bytes) && self.is_locked(start);
         // Exposed when the address was asked for.
         let at = || NonNull::new(ptr::with_exposed_provenance_mut(start));
         is_known.then(at).flatten()
@@ -57,6 +66,12 @@ impl HostRegions {
     pub(crate) fn home(&self, address: usize) -> Option<DeviceId> {
         let (first, region) = self.0.range(..=address).next_back()?;
         (address < first + region.bytes).then_some(region.home)
+    }
+
+    /// Whether kernels may reach the region that the address lies in.
+    fn is_locked(&self, address: usize) -> bool {
+        let before = self.0.range(..=address).next_back();
+        before.is_some_and(|(_, region)| region.kind != Kind::Admitted)
     }
 
     fn overlaps(&self, start: usize, end: usize) -> bool {
@@ -97,7 +112,7 @@ unsafe impl HostMemory for SimDevice {
         }
         let region = Region {
             bytes: rounded,
-            is_registered: false,
+            kind: Kind::Allocated,
             home: self.id(),
         };
         self.machine()
@@ -118,7 +133,7 @@ unsafe impl HostMemory for SimDevice {
         let address = allocation.start.as_ptr().addr();
         let found = self.machine().host.lock().0.remove(&address);
         match found {
-            Some(region) if !region.is_registered => {
+            Some(region) if region.kind == Kind::Allocated => {
                 unmap(allocation.start, region.bytes).map_err(|kind| self.error(kind, operation))
             }
             other => {
@@ -159,7 +174,7 @@ unsafe impl HostMemory for SimDevice {
             address,
             Region {
                 bytes,
-                is_registered: true,
+                kind: Kind::Registered,
                 home: self.id(),
             },
         );
@@ -175,7 +190,7 @@ unsafe impl HostMemory for SimDevice {
             .0
             .get(&address)
             .copied()
-            .filter(|region| region.is_registered)
+            .filter(|region| region.kind == Kind::Registered)
         else {
             let kind = ErrorKind::NotPageLocked {
                 address: address as u64,
@@ -189,9 +204,43 @@ unsafe impl HostMemory for SimDevice {
         Ok(())
     }
 
+    unsafe fn admit(&self, start: NonNull<u8>, bytes: usize) -> bool {
+        let address = start.as_ptr().addr();
+        let Some(end) = address.checked_add(bytes).filter(|_| bytes > 0) else {
+            return false;
+        };
+        let machine = self.machine();
+        if self.core().config.backing != Backing::Pages || machine.fork.is_fork() {
+            return false;
+        }
+        let mut host = machine.host.lock();
+        let is_new = !host.overlaps(address, end);
+        if is_new {
+            let region = Region {
+                bytes,
+                kind: Kind::Admitted,
+                home: self.id(),
+            };
+            host.0.insert(address, region);
+        }
+        is_new
+    }
+
+    unsafe fn dismiss(&self, start: NonNull<u8>) {
+        let address = start.as_ptr().addr();
+        let mut host = self.machine().host.lock();
+        if let Entry::Occupied(known) = host.0.entry(address)
+            && known.get().kind == Kind::Admitted
+        {
+            known.remove();
+        }
+    }
+
     fn device_address(&self, start: NonNull<u8>) -> Option<DevicePtr> {
         let address = start.as_ptr().expose_provenance();
-        let is_known = self.machine().host.lock().covers(address, 1);
+        let host = self.machine().host.lock();
+        let is_known = host.covers(address, 1) && host.is_locked(address);
+        drop(host);
         let is_reached = is_known && self.core().config.reaches_host_memory;
         is_reached.then(|| DevicePtr::new(address as u64))
     }

@@ -153,6 +153,9 @@ fn a_failure_at_any_call_of_a_copy_is_told_and_leaves_the_books_right() {
         let fired = sim.faults_fired();
         sim.set_faults(FaultPlan::new());
         check(&runtime);
+        // Whatever failed, the device knows the memory no more.
+        let lent = stream(&runtime).register(there.clone()).map(drop);
+        assert!(lent.is_ok(), "{lent:?} after {calls} calls");
         if fired == 0 {
             assert!(result.unwrap() == there);
             break;
@@ -189,16 +192,75 @@ fn copies_arrive_whichever_way_they_are_staged_and_in_chunks_of_any_size() {
 }
 
 #[test]
-fn a_write_in_turn_is_over_when_it_returns_and_takes_one_chunk() {
+fn a_copy_in_turn_is_over_when_it_returns_and_takes_no_chunk() {
     let runtime = staged(Some(StagedWay::InTurn), CHUNK as u64);
     let stream = stream(&runtime);
     let there = pattern(20 << 20);
     let mut buffer = stream.allocate::<u8>(there.len() as u64).unwrap();
     stream.write(&mut buffer, &there).unwrap();
     assert!(stream.query().unwrap());
+    assert!(stream.read(&buffer).unwrap() == there);
+    let stats = runtime.device(0).unwrap().pinned_stats();
+    assert_eq!(stats.held_bytes, 0, "{stats:?}");
+    // The device does not know it any more.
+    let registered = stream.register(there).unwrap();
+    drop(registered);
+    check(&runtime);
+}
+
+#[test]
+fn memory_that_the_device_knows_already_goes_through_one_chunk_in_turn() {
+    let runtime = staged(Some(StagedWay::InTurn), CHUNK as u64);
+    let stream = stream(&runtime);
+    let there = pattern(20 << 20);
+    let mut buffer = stream.allocate::<u8>(there.len() as u64).unwrap();
+    let mut registered = stream.register(there.clone()).unwrap();
+    let source = registered.as_mut_slice();
+    stream.write(&mut buffer, source).unwrap();
+    assert!(stream.query().unwrap());
+    source.fill(0);
+    stream.read_into(&buffer, source).unwrap();
+    assert!(source == there);
     let stats = runtime.device(0).unwrap().pinned_stats();
     assert_eq!(stats.cached_bytes, CHUNK as u64, "{stats:?}");
-    assert!(stream.read(&buffer).unwrap() == there);
+    drop(registered);
+    check(&runtime);
+}
+
+#[test]
+fn two_threads_write_the_same_memory_at_once() {
+    let runtime = staged(Some(StagedWay::InTurn), CHUNK as u64);
+    let there = pattern(8 << 20);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let stream = stream(&runtime);
+                let mut buffer = stream.allocate::<u8>(there.len() as u64).unwrap();
+                for _ in 0..20 {
+                    stream.write(&mut buffer, &there).unwrap();
+                    assert!(stream.read(&buffer).unwrap() == there);
+                }
+            });
+        }
+    });
+    check(&runtime);
+}
+
+#[test]
+fn a_write_to_memory_that_is_in_use_elsewhere_returns_and_comes_behind_that() {
+    let runtime = staged(Some(StagedWay::InTurn), CHUNK as u64);
+    let (held, idle) = (stream(&runtime), stream(&runtime));
+    let there = pattern(2 << 20);
+    let mut gate = idle.allocate_zeroed::<u32>(1).unwrap();
+    let mut buffer = held.allocate::<u8>(there.len() as u64).unwrap();
+    held.wait_value(&gate, 0, Comparison::Equal, 1).unwrap();
+    held.fill(&mut buffer, 7).unwrap();
+    idle.synchronize().unwrap();
+    idle.write(&mut buffer, &there).unwrap();
+    let opener = stream(&runtime);
+    opener.write_value(&mut gate, 0, 1).unwrap();
+    assert!(idle.read(&buffer).unwrap() == there);
+    check(&runtime);
 }
 
 fn staging_stats(runtime: &Runtime) -> StagingStats {

@@ -2,7 +2,8 @@
 
 use crate::{
     drive::{
-        HostBuffer, launch_in_place, send, send_pageable, unregister_stranger, with_registered,
+        HostBuffer, admits_again, launch_in_place, send, send_pageable, unregister_stranger,
+        with_admitted, with_registered,
     },
     outcome::{Checked, Failure, accepted, ensure, ensure_eq, refused},
     stage::{Stage, finish},
@@ -18,6 +19,7 @@ cases! { "host memory":
     kernels_reach_host_memory_where_the_device_says_so [HostMemory],
     registered_memory_is_usable_until_unregistered [HostMemory],
     memory_that_is_not_registered_is_not_unregistered [HostMemory],
+    admitted_memory_is_copied_and_nothing_else_until_it_is_dismissed [HostMemory],
 }
 
 fn host_sizes_of_zero_and_too_much_are_refused(subject: &Subject) -> Checked {
@@ -124,4 +126,34 @@ fn memory_that_is_not_registered_is_not_unregistered(subject: &Subject) -> Check
     let is_reason = |kind: &ErrorKind| matches!(kind, ErrorKind::NotPageLocked { .. });
     let result = unregister_stranger(&*stage.device, &mut [0; 4]);
     refused(result, is_reason, "only registered memory is unregistered")
+}
+
+fn admitted_memory_is_copied_and_nothing_else_until_it_is_dismissed(subject: &Subject) -> Checked {
+    let stage = Stage::open(subject)?;
+    let (queue, buffer) = (stage.queue()?, stage.buffer(4096)?);
+    let mut memory: Vec<u32> = (0..1024).collect();
+    let expected = memory.clone();
+    let is_admitted = with_admitted(&stage.device, &mut memory, |host| {
+        ensure(
+            host.on_device().is_none(),
+            "kernels do not reach admitted memory",
+        )?;
+        accepted(send(&queue, host, &buffer, 0, 4096))?;
+        finish(&queue)
+    })?;
+    if is_admitted {
+        ensure_eq(
+            stage.words(&buffer, 1024)?,
+            expected,
+            "admitted memory was copied",
+        )?;
+    }
+    let is_reason = |kind: &ErrorKind| matches!(kind, ErrorKind::NotPageLocked { .. });
+    let after = send_pageable(&queue, &buffer, &memory);
+    refused(after, is_reason, "memory that is not admitted is pageable")?;
+    let known = stage.host(&[0; 1024])?;
+    ensure(
+        !admits_again(&known)?,
+        "memory that the device knows is not admitted",
+    )
 }
