@@ -15,6 +15,7 @@ use crate::{
     stream::{Use, size_in_bytes},
 };
 use bytemuck::Pod;
+use piton_driver::{DriverError, ErrorKind, Operation};
 use piton_pinned::StagedDirection;
 
 impl Stream {
@@ -57,8 +58,9 @@ impl Stream {
     /// Copies from the device into a vector. Blocks until it is there.
     ///
     /// # Errors
-    /// [`OtherDevice`](BufferError::OtherDevice), [`Pinned`](BufferError::Pinned), what the stream refuses, and
-    /// [`Stream`](BufferError::Stream) if the copy or work before it failed.
+    /// [`OtherDevice`](BufferError::OtherDevice), [`Pinned`](BufferError::Pinned), what the stream refuses,
+    /// [`Stream`](BufferError::Stream) if the copy or work before it failed, and [`Driver`](BufferError::Driver) with
+    /// [`OutOfHostMemory`](piton_driver::ErrorKind::OutOfHostMemory) where the host has no room for the vector.
     #[track_caller]
     pub fn read<'a, T: Pod>(
         &self,
@@ -70,7 +72,12 @@ impl Stream {
             elements,
             element_bytes,
         })?;
-        let mut landed = bytemuck::zeroed_vec(len);
+        let no_room = |()| {
+            let requested = elements.saturating_mul(element_bytes);
+            let kind = ErrorKind::OutOfHostMemory { requested };
+            DriverError::new(kind, Operation::AllocateHost, self.device())
+        };
+        let mut landed = bytemuck::try_zeroed_vec(len).map_err(no_room)?;
         self.read_into(src, &mut landed)?;
         Ok(landed)
     }

@@ -4,7 +4,8 @@ mod support;
 
 use piton::{
     BufferError, DeviceId, Grid, HardwareQueue, Placement, Priority, Runtime, RuntimeConfig,
-    RuntimeError, StreamError, StreamOptions, sim::SimConfig,
+    RuntimeError, StreamError, StreamOptions,
+    sim::{Backing, DeviceConfig, SimConfig},
 };
 use piton_alloc::AllocError;
 use piton_driver::{DriverError, ErrorKind};
@@ -15,6 +16,29 @@ fn kind(result: Result<(), BufferError>) -> ErrorKind {
         Err(BufferError::Stream(StreamError::Driver(DriverError { kind, .. }))) => kind,
         other => panic!("expected a driver's refusal, got {other:?}"),
     }
+}
+
+#[test]
+fn more_than_the_host_has_room_for_is_not_read() {
+    // A device that is all books may have more than any machine.
+    let bytes = 1 << 40;
+    let device = DeviceConfig {
+        memory_bytes: bytes,
+        backing: Backing::Books,
+        ..DeviceConfig::default()
+    };
+    let runtime = runtime(SimConfig::uniform(1, &device));
+    let stream = runtime.device(0).unwrap().stream("s").unwrap();
+    let buffer = stream.allocate::<u8>(bytes / 2).unwrap();
+    let refused = stream.read(&buffer);
+    // Systems that promise any amount of memory have room, and then find no bytes there.
+    let is_told = matches!(
+        &refused,
+        Err(BufferError::Driver(DriverError { kind: ErrorKind::OutOfHostMemory { requested }, .. }))
+            if *requested == bytes / 2
+    );
+    assert!(is_told || matches!(refused, Err(BufferError::Stream(_))));
+    check(&runtime);
 }
 
 #[test]
