@@ -37,6 +37,8 @@ use std::ptr::NonNull;
 const WRITE_BYTES: usize = 16 << 20;
 /// Chunks that a read has under way.
 const READ_CHUNKS: usize = 4;
+/// Looks at an idle stream that another thread is about to let go.
+const LOOKS: u32 = 100;
 
 /// Copies through chunks, of one call.
 pub(crate) struct Staged<'a, W> {
@@ -140,12 +142,28 @@ impl<'a, W> Staged<'a, W> {
     }
 
     /// The stream, where the next part is to go straight and can: nothing is under way on it, and nothing would have to be waited
-    /// for.
-    fn hold_straight(&mut self, admitted: Option<&Admitted<'_>>) -> Option<Hold<'a>> {
-        admitted?;
+    /// for. A thread that has ended the stream's last command may be about to let it go, and gets the time to.
+    fn hold_straight(&self, admitted: Option<&Admitted<'_>>) -> Option<Hold<'a>> {
+        admitted.filter(|_| self.pace.way() == StagedWay::InTurn)?;
         let timeline = self.stream.context().streams.timeline();
-        let is_over = |frontier: &Frontier| frontier.is_complete(timeline);
-        self.after.iter().all(is_over).then(|| self.hold())?
+        if !self
+            .after
+            .iter()
+            .all(|frontier| frontier.is_complete(timeline))
+        {
+            return None;
+        }
+        let stream = self.stream.raw();
+        for _ in 0..LOOKS {
+            if let Some(hold) = stream.hold() {
+                return Some(hold);
+            }
+            if stream.depth() > 0 {
+                return None;
+            }
+            thread::yield_now();
+        }
+        None
     }
 
     /// Submits a copy between the device and admitted memory, carries it out, and returns when it has ended, however it did.

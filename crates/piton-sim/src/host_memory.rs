@@ -210,7 +210,10 @@ unsafe impl HostMemory for SimDevice {
             return false;
         };
         let machine = self.machine();
-        if self.core().config.backing != Backing::Pages || machine.fork.is_fork() {
+        // In virtual time nobody carries out a copy that he has just submitted.
+        let is_carried_out =
+            self.core().config.backing == Backing::Pages && !machine.engine.is_virtual();
+        if !is_carried_out || machine.fork.is_fork() {
             return false;
         }
         let mut host = machine.host.lock();
