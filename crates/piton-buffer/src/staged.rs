@@ -96,13 +96,13 @@ impl<'a, W> Staged<'a, W> {
     ///
     /// # Safety
     /// As for [`Admitted::new`].
-    unsafe fn admit(&self, start: NonNull<u8>, bytes: usize) -> Option<Admitted<'a>> {
-        if self.pace.is_short() {
+    unsafe fn admit<T>(&self, memory: NonNull<[T]>) -> Option<Admitted<'a>> {
+        if memory.len() <= self.step {
             return None;
         }
         let device = self.stream.context().device();
         // SAFETY: the caller's promise.
-        unsafe { Admitted::new(&**device, start, bytes) }
+        unsafe { Admitted::new(&**device, memory.cast(), memory.len() * size_of::<T>()) }
     }
 
     /// The stream, where the next chunk is to go in turn and can.
@@ -166,7 +166,8 @@ impl<'a, W> Staged<'a, W> {
         None
     }
 
-    /// Submits a copy between the device and admitted memory, carries it out, and returns when it has ended, however it did.
+    /// Submits a copy between the device and so many bytes of admitted memory, carries it out, and returns when it has ended,
+    /// however it did.
     ///
     /// # Safety
     /// As for [`submit`](Self::submit).
@@ -174,22 +175,25 @@ impl<'a, W> Staged<'a, W> {
     unsafe fn carry_out(
         &mut self,
         hold: Hold<'_>,
-        (memory, bytes): (NonNull<u8>, u64),
+        (memory, bytes): (NonNull<u8>, usize),
         command: &Command<'_>,
     ) -> Result<(), BufferError> {
         // SAFETY: the caller's promise.
         let point = unsafe { self.submit(command)? };
         hold.help(point);
-        let timeline = self.stream.context().streams.timeline();
-        let event = self.stream.raw().record();
-        let mut ended = event.synchronize();
+        let streams = &self.stream.context().streams;
+        let mut ended = streams.wait(point, None);
         // A wait that was refused has seen no end, and until then the memory is in use.
-        while !timeline.is_complete(point) {
+        while !streams.timeline().is_complete(point) {
             thread::yield_now();
-            ended = event.synchronize();
+            ended = streams.wait(point, None);
         }
-        self.forget(memory, bytes);
-        Ok(ended?)
+        self.forget(memory, bytes as u64);
+        let _reached = ended?;
+        if self.pace.has_passed(bytes) {
+            self.pace.go_on();
+        }
+        Ok(())
     }
 }
 
@@ -205,13 +209,16 @@ impl Staged<'_, Event> {
     ) -> Result<(), BufferError> {
         let mut at = 0;
         // SAFETY: it is borrowed for longer than this lives, and `carry_out` sees the end of each copy that names it.
-        let admitted = unsafe { self.admit(NonNull::from(src).cast(), size_of_val(src)) };
+        let admitted = unsafe { self.admit(NonNull::from(src)) };
         for part in src.chunks(self.step) {
             let bytes: &[u8] = bytemuck::cast_slice(part);
             let (to, length) = (dst.checked_add(at).unwrap_or(dst), bytes.len() as u64);
             if let Some(hold) = self.hold_straight(admitted.as_ref()) {
+                let (dst, src, memory) = (to, NonNull::from(bytes).cast(), bytes.len());
+                let bytes = length;
+                let command = Command::CopyToDevice { dst, src, bytes };
                 // SAFETY: the caller's promise, for a part; the memory is admitted, and nobody writes it meanwhile.
-                unsafe { self.write_straight(hold, to, bytes)? };
+                unsafe { self.carry_out(hold, (src, memory), &command)? };
                 at += length;
                 continue;
             }
@@ -237,30 +244,6 @@ impl Staged<'_, Event> {
                 self.pace.wait(&event)?;
             }
             self.ring.put(chunk, event);
-        }
-        Ok(())
-    }
-
-    /// # Safety
-    /// As for [`write`](Self::write), of a part that is admitted.
-    #[track_caller]
-    unsafe fn write_straight(
-        &mut self,
-        hold: Hold<'_>,
-        dst: DevicePtr,
-        part: &[u8],
-    ) -> Result<(), BufferError> {
-        let (src, bytes) = (NonNull::from(part).cast(), part.len() as u64);
-        // SAFETY: the caller's promise.
-        unsafe {
-            self.carry_out(
-                hold,
-                (src, bytes),
-                &Command::CopyToDevice { dst, src, bytes },
-            )?;
-        }
-        if self.pace.has_passed(part.len()) {
-            self.pace.go_on();
         }
         Ok(())
     }
@@ -291,11 +274,10 @@ impl Staged<'_, Underway> {
         src: DevicePtr,
         dst: &mut [T],
     ) -> Result<(), BufferError> {
-        let room: &mut [u8] = bytemuck::cast_slice_mut(dst);
-        let (whole, step) = (room.len(), self.step * size_of::<T>());
         // SAFETY: it is borrowed for longer than this lives, and `carry_out` sees the end of each copy that names it.
-        let admitted = unsafe { self.admit(NonNull::from(&mut *room).cast(), whole) };
-        let (mut landing, mut free) = (Landing::new(room), None);
+        let admitted = unsafe { self.admit(NonNull::from(&mut *dst)) };
+        let (whole, step) = (size_of_val(dst), self.step * size_of::<T>());
+        let (mut landing, mut free) = (Landing::new(bytemuck::cast_slice_mut(dst)), None);
         for at in (0..whole).step_by(step.max(1)) {
             let (from, length) = (
                 src.checked_add(at as u64).unwrap_or(src),
@@ -303,8 +285,12 @@ impl Staged<'_, Underway> {
             );
             if let Some(hold) = self.hold_straight(admitted.as_ref()) {
                 free = self.land_all(&mut landing)?.or(free);
-                // SAFETY: the caller's promise, for a part; the memory is admitted, and nobody uses it meanwhile.
-                unsafe { self.read_straight(hold, (from, length), &mut landing)? };
+                if let Some(dst) = landing.next(length) {
+                    let (src, bytes) = (from, length as u64);
+                    let command = Command::CopyToHost { dst, src, bytes };
+                    // SAFETY: the caller's promise, for a part; the memory is admitted, and nobody uses it meanwhile.
+                    unsafe { self.carry_out(hold, (dst, length), &command)? };
+                }
                 continue;
             }
             let mut chunk = match free.take() {
@@ -336,28 +322,6 @@ impl Staged<'_, Underway> {
             }
         }
         self.land_all(&mut landing)?;
-        Ok(())
-    }
-
-    /// # Safety
-    /// As for [`read`](Self::read), of a part whose room is admitted and next.
-    #[track_caller]
-    unsafe fn read_straight(
-        &mut self,
-        hold: Hold<'_>,
-        (src, length): (DevicePtr, usize),
-        landing: &mut Landing<'_>,
-    ) -> Result<(), BufferError> {
-        let bytes = length as u64;
-        if let Some(dst) = landing.next(length) {
-            // SAFETY: the caller's promise.
-            unsafe {
-                self.carry_out(hold, (dst, bytes), &Command::CopyToHost { dst, src, bytes })?;
-            }
-        }
-        if self.pace.has_passed(length) {
-            self.pace.go_on();
-        }
         Ok(())
     }
 

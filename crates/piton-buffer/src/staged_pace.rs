@@ -18,8 +18,6 @@ pub(crate) struct Pace<'a> {
     staging: &'a Staging,
     direction: StagedDirection,
     way: StagedWay,
-    /// One chunk is all of it.
-    is_short: bool,
     trial: Option<Running>,
 }
 
@@ -41,8 +39,7 @@ impl<'a> Pace<'a> {
         (bytes, chunk): (usize, usize),
     ) -> Self {
         let staging = stream.context().pinned().staging();
-        let is_short = bytes <= chunk;
-        let way = if is_short {
+        let way = if bytes <= chunk {
             StagedWay::Overlapped
         } else {
             staging.way(direction)
@@ -51,18 +48,12 @@ impl<'a> Pace<'a> {
             staging,
             direction,
             way,
-            is_short,
             trial: None,
         };
         if bytes >= StagingTrial::BYTES && stream.raw().hold().is_some() {
             pace.trial = staging.trial(direction, bytes).map(Running::new);
         }
         pace
-    }
-
-    /// Whether one chunk is all of it.
-    pub(crate) fn is_short(&self) -> bool {
-        self.is_short
     }
 
     /// The way of the next chunk.

@@ -37,6 +37,7 @@
 //! | read the device's clock | [`Timestamps`] |
 //! | use some of the cores only | [`ComputeUnits`] |
 //! | see what ran when | [`ExecutionTrace`] |
+//! | call the program's code in a backend | [`shield`] |
 //!
 //! # Who promises what
 //! Traits whose answers unsafe code above relies on are `unsafe trait`s: who implements one promises what its
@@ -66,6 +67,7 @@ mod queue;
 mod semaphore;
 mod semaphore_sharing;
 mod sharing;
+pub mod shield;
 mod signature;
 mod timestamp;
 mod trace;

@@ -7,9 +7,10 @@
 use crate::{
     backend::NativeDevice,
     queue::{Core, InOrderQueue, Tag},
-    shield,
 };
-use piton_driver::{Admission, DriverError, ErrorKind, HostFunction, Operation, Origin, Queue};
+use piton_driver::{
+    Admission, DriverError, ErrorKind, HostFunction, Operation, Origin, Queue, shield,
+};
 use piton_sync::{Condvar, Mutex, thread};
 use std::{any::Any, collections::VecDeque, fmt, sync::Arc};
 
@@ -89,7 +90,7 @@ fn serve<D: NativeDevice>(office: &Office<D>) {
 }
 
 fn carry_out<D: NativeDevice>((core, function): Job<D>) {
-    let has_returned = shield::run(function);
+    let has_returned = shield::run(function).is_some();
     core.function_ended(!has_returned);
 }
 

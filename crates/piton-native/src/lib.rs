@@ -47,7 +47,6 @@ mod placement;
 mod queue;
 mod semaphore;
 pub mod semaphore_sharing;
-mod shield;
 pub mod slots;
 mod standing;
 pub mod stream;

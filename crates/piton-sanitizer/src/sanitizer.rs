@@ -9,18 +9,13 @@ use crate::{
     replay::Replay,
     shadow::{Ended, Tenancy},
 };
-use piton_driver::{DevicePtr, DeviceRange, Operation, Origin};
+use piton_driver::{DevicePtr, DeviceRange, Operation, Origin, shield};
 use piton_sync::{
     Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering},
 };
 use piton_timeline::{Frontier, LaneId, Timepoint};
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    ptr::NonNull,
-    sync::Arc,
-};
+use std::{fmt, ptr::NonNull, sync::Arc};
 
 #[derive(Debug)]
 struct State {
@@ -331,13 +326,7 @@ impl Sanitizer {
 
 /// Calls a listener. Its panic ends here: who tells of a command that was taken has yet to note what the command uses.
 fn tell(listener: &Listener, report: &Report) {
-    let Err(thrown) = catch_unwind(AssertUnwindSafe(|| listener(report))) else {
-        return;
-    };
-    // What it threw is the program's too, and dropping it may panic in its turn.
-    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(thrown))) {
-        Box::leak(second);
-    }
+    let _returned = shield::run(|| listener(report));
 }
 
 /// What somebody came after at some time; see [`Sanitizer::mark`].

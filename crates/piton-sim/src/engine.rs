@@ -22,13 +22,12 @@ use crate::{
     queue::{QueueCore, Watcher},
     ready::Ready,
     runner::{Awaited, Runner},
-    shield,
     tally::Bell,
 };
 use calls::Calls;
 use of_process::OfProcess;
 use offer::Offer;
-use piton_driver::{DriverError, ErrorKind, Operation, ResourceKind, WaitOutcome};
+use piton_driver::{DriverError, ErrorKind, Operation, ResourceKind, WaitOutcome, shield};
 use piton_sync::{
     CachePadded, Condvar, Mutex,
     atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},

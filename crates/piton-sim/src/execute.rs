@@ -18,12 +18,11 @@ use crate::{
     queue::QueueCore,
     resource::Resource,
     runner::Runner,
-    shield,
 };
 pub(crate) use perform::launch;
 
 use perform::Outcome;
-use piton_driver::{ErrorKind, Operation};
+use piton_driver::{ErrorKind, Operation, shield};
 use std::sync::Arc;
 
 /// Commands of one queue that run before others get the hardware queue.

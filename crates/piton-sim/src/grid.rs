@@ -16,10 +16,9 @@ use crate::{
     claims::Claims,
     device::SimDevice,
     kernel::SimKernel,
-    shield,
     tally::{Bell, BlockTally},
 };
-use piton_driver::{ErrorKind, Fault, Grid};
+use piton_driver::{ErrorKind, Fault, Grid, shield};
 use piton_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A grid of blocks being run.

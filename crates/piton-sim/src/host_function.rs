@@ -2,10 +2,11 @@
 
 use crate::{
     command::Command, device::SimDevice, execute::record, graph::NodeReturn, queue::QueueCore,
-    shield, trace::Draft,
+    trace::Draft,
 };
 use piton_driver::{
     Admission, DriverError, ErrorKind, HostFunction, HostFunctions, Operation, Origin, Queue,
+    shield,
 };
 use std::{fmt, sync::Arc};
 

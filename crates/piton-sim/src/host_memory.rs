@@ -43,20 +43,29 @@ struct Region {
 pub(crate) struct HostRegions(BTreeMap<usize, Region>);
 
 impl HostRegions {
+    /// The region that all of the bytes lie in.
+    fn around(&self, start: usize, bytes: usize) -> Option<&Region> {
+        let end = start.checked_add(bytes).filter(|_| bytes > 0)?;
+        let (first, region) = self.0.range(..=start).next_back()?;
+        (end <= first + region.bytes).then_some(region)
+    }
+
     /// Whether the bytes lie in one region.
     pub(crate) fn covers(&self, start: usize, bytes: usize) -> bool {
-        let Some(end) = start.checked_add(bytes) else {
-            return false;
-        };
-        let before = self.0.range(..=start).next_back();
-        bytes > 0 && before.is_some_and(|(first, region)| end <= first + region.bytes)
+        self.around(start, bytes).is_some()
+    }
+
+    /// As [`covers`](Self::covers), in one that kernels may reach.
+    fn is_in_place(&self, start: usize, bytes: usize) -> bool {
+        let around = self.around(start, bytes);
+        around.is_some_and(|region| region.kind != Kind::Admitted)
     }
 
     /// Where bytes of one region lie, named by their device address: the host's own.
     pub(crate) fn resolve(&self, range: DeviceRange) -> Option<NonNull<u8>> {
         let start = usize::try_from(range.start.address()).ok()?;
         let bytes = usize::try_from(range.bytes).ok()?;
-        let is_known = self.covers(start, bytes) && self.is_locked(start);
+        let is_known = self.is_in_place(start, bytes);
         // Exposed when the address was asked for.
         let at = || NonNull::new(ptr::with_exposed_provenance_mut(start));
         is_known.then(at).flatten()
@@ -64,14 +73,7 @@ impl HostRegions {
 
     /// The device that an address in one of them is near.
     pub(crate) fn home(&self, address: usize) -> Option<DeviceId> {
-        let (first, region) = self.0.range(..=address).next_back()?;
-        (address < first + region.bytes).then_some(region.home)
-    }
-
-    /// Whether kernels may reach the region that the address lies in.
-    fn is_locked(&self, address: usize) -> bool {
-        let before = self.0.range(..=address).next_back();
-        before.is_some_and(|(_, region)| region.kind != Kind::Admitted)
+        self.around(address, 1).map(|region| region.home)
     }
 
     fn overlaps(&self, start: usize, end: usize) -> bool {
@@ -241,9 +243,7 @@ unsafe impl HostMemory for SimDevice {
 
     fn device_address(&self, start: NonNull<u8>) -> Option<DevicePtr> {
         let address = start.as_ptr().expose_provenance();
-        let host = self.machine().host.lock();
-        let is_known = host.covers(address, 1) && host.is_locked(address);
-        drop(host);
+        let is_known = self.machine().host.lock().is_in_place(address, 1);
         let is_reached = is_known && self.core().config.reaches_host_memory;
         is_reached.then(|| DevicePtr::new(address as u64))
     }

@@ -103,7 +103,6 @@ mod semaphore_sharing;
 mod sequel;
 mod shared_pages;
 mod sharing;
-mod shield;
 mod stall;
 mod tally;
 mod timestamp;

@@ -11,13 +11,13 @@ use crate::{
     parameters::MAX_ARGUMENT_BYTES,
     queue::QueueCore,
     resource::Resource,
-    shield,
     trace::TraceBuffer,
     traffic::Traffic,
     window::Window,
 };
 use piton_driver::{
     ComputeUnitKind, DeviceId, DeviceInfo, DevicePtr, DriverError, ErrorKind, Limits, Operation,
+    shield,
 };
 use piton_sync::{
     CachePadded, ForkMark, Mutex,

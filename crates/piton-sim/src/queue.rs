@@ -38,7 +38,6 @@ use crate::{
     ready::BANDS,
     ring::Ring,
     sequel::Sequel,
-    shield,
     stall::Stall,
     traffic::Flowing,
     trouble::Trouble,
@@ -46,7 +45,7 @@ use crate::{
 };
 use piton_driver::{
     ComputeUnitSet, ErrorKind, OnFailure, Operation, Origin, Position, Priority, PriorityRange,
-    QueueFailure, QueueId,
+    QueueFailure, QueueId, shield,
 };
 use piton_sync::{
     CachePadded, Mutex,
@@ -328,9 +327,7 @@ impl QueueCore {
         }
         first
     }
-}
 
-impl QueueCore {
     /// Drops what has not ended, as if it had, and whoever waits for it.
     ///
     /// # Safety

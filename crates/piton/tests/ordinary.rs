@@ -178,6 +178,10 @@ fn staged(way: Option<StagedWay>, chunk_bytes: u64) -> Runtime {
     Runtime::new(config).unwrap()
 }
 
+fn in_turn() -> Runtime {
+    staged(Some(StagedWay::InTurn), CHUNK as u64)
+}
+
 #[test]
 fn copies_arrive_whichever_way_they_are_staged_and_in_chunks_of_any_size() {
     for way in StagedWay::ALL {
@@ -193,7 +197,7 @@ fn copies_arrive_whichever_way_they_are_staged_and_in_chunks_of_any_size() {
 
 #[test]
 fn a_copy_in_turn_is_over_when_it_returns_and_takes_no_chunk() {
-    let runtime = staged(Some(StagedWay::InTurn), CHUNK as u64);
+    let runtime = in_turn();
     let stream = stream(&runtime);
     let there = pattern(20 << 20);
     let mut buffer = stream.allocate::<u8>(there.len() as u64).unwrap();
@@ -210,7 +214,7 @@ fn a_copy_in_turn_is_over_when_it_returns_and_takes_no_chunk() {
 
 #[test]
 fn memory_that_the_device_knows_already_goes_through_one_chunk_in_turn() {
-    let runtime = staged(Some(StagedWay::InTurn), CHUNK as u64);
+    let runtime = in_turn();
     let stream = stream(&runtime);
     let there = pattern(20 << 20);
     let mut buffer = stream.allocate::<u8>(there.len() as u64).unwrap();
@@ -229,7 +233,7 @@ fn memory_that_the_device_knows_already_goes_through_one_chunk_in_turn() {
 
 #[test]
 fn two_threads_write_the_same_memory_at_once() {
-    let runtime = staged(Some(StagedWay::InTurn), CHUNK as u64);
+    let runtime = in_turn();
     let there = pattern(8 << 20);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -248,7 +252,7 @@ fn two_threads_write_the_same_memory_at_once() {
 
 #[test]
 fn a_write_to_memory_that_is_in_use_elsewhere_returns_and_comes_behind_that() {
-    let runtime = staged(Some(StagedWay::InTurn), CHUNK as u64);
+    let runtime = in_turn();
     let (held, idle) = (stream(&runtime), stream(&runtime));
     let there = pattern(2 << 20);
     let mut gate = idle.allocate_zeroed::<u32>(1).unwrap();

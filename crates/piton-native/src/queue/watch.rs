@@ -12,10 +12,8 @@ use super::{
     pump::Fired,
     state::{Awaited, Shows, State},
 };
-use crate::{
-    backend::{Listener, NativeDevice, NativeEvent},
-    shield,
-};
+use crate::backend::{Listener, NativeDevice, NativeEvent};
+use piton_driver::shield;
 use std::{fmt, sync::Arc, task::Waker};
 
 /// Who is told.
@@ -117,7 +115,7 @@ impl<D: NativeDevice> Core<D> {
         for watcher in due {
             match watcher {
                 Watcher::Waker(waker) => {
-                    let _has_returned = shield::run(|| waker.wake());
+                    let _returned = shield::run(|| waker.wake());
                 }
                 Watcher::Sleeper => {
                     // The lock orders this behind a sleeper that has looked and not yet slept.

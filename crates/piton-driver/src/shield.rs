@@ -1,8 +1,8 @@
-//! The program's code on the device's threads: its panics end here.
+//! The program's code in the middle of a backend's: its panics end here.
 //!
-//! Kernels, host functions, wakers and the destructors of what a program has handed over run on threads that own a queue's
-//! front, and a hardware queue with it. A panic that went on would end the thread, and the queue would stand still for ever.
-//! What a panic carries is the program's too, and is let go of in the same way.
+//! Kernels, host functions, wakers and the destructors of what a program has handed over run on threads that look after queues,
+//! or in a driver's callback, which no panic may leave. A panic that went on would end the thread, and the queues would stand
+//! still for ever. What a panic carries is the program's too, and is let go of in the same way.
 
 use std::{
     mem::ManuallyDrop,
@@ -11,7 +11,7 @@ use std::{
 
 /// Runs code of the program's; `None` if it panicked. What it was in the middle of is the program's to know.
 #[inline]
-pub(crate) fn run<R>(code: impl FnOnce() -> R) -> Option<R> {
+pub fn run<R>(code: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(result) => Some(result),
         Err(payload) => {
@@ -22,7 +22,7 @@ pub(crate) fn run<R>(code: impl FnOnce() -> R) -> Option<R> {
 }
 
 /// Lets go of what is the program's.
-pub(crate) fn discard<T>(value: T) {
+pub fn discard<T>(value: T) {
     let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) else {
         return;
     };
